@@ -35,6 +35,7 @@ headers_cfg := \
 	$(call header_has,hmm_unlocked_fault,linux/hmm.h,hmm_range_fault_unlocked_timeout) \
 	$(call header_has,hrtimer_is_queued,linux/hrtimer_types.h,is_queued) \
 	$(call header_has,invalidate_mappings,linux/dma-buf.h,invalidate_mappings) \
+	$(call header_has,mutex_first_waiter,linux/mutex_types.h,first_waiter) \
 	$(call header_has,port_speed,rdma/ib_verbs.h,ib_port_attr_to_speed_info) \
 	$(call header_has,port_state_event,rdma/ib_verbs.h,ib_dispatch_port_state_event) \
 	$(call header_has,pre_destroy_cq,rdma/ib_verbs.h,pre_destroy_cq) \

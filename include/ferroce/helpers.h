@@ -78,10 +78,8 @@ bool ferroce_helper_dev_is_virtual(const struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
 unsigned int ferroce_helper_dev_net_inum(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
-bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
-bool ferroce_helper_dst_transforms(const struct dst_entry *dst);
-bool ferroce_helper_dst_takes_fragments(const struct dst_entry *dst);
+bool ferroce_helper_dst_takes_super_packets(const struct dst_entry *dst, bool unsplit);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev);
 int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group);
@@ -123,9 +121,6 @@ void ferroce_helper_write_unlock_bh(rwlock_t *lock);
 
 /* netfilter.c */
 bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port);
-bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
-bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4);
-bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
 
 /* netlink.c */
 void ferroce_helper_nla_nest_cancel(struct sk_buff *msg, struct nlattr *start);
@@ -163,6 +158,10 @@ int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 void ferroce_helper_kfree_skb_list(struct sk_buff *first);
 int ferroce_helper_pskb_trim(struct sk_buff *skb, unsigned int len);
 u32 ferroce_helper_rt_tos2priority(u8 tos);
+int ferroce_helper_skb_add_trailer(struct sk_buff *packet, const void *bytes, u32 len);
+bool ferroce_helper_skb_can_share(const struct sk_buff *skb, u32 at, u32 len);
+void ferroce_helper_skb_share(struct sk_buff *packet, const struct sk_buff *skb, u32 at, u32 len);
+bool ferroce_helper_takes_fragments(netdev_features_t features);
 int ferroce_helper_skb_append_page(struct sk_buff *skb, struct page *page, int offset, int len);
 void ferroce_helper_skb_copy_outer(struct sk_buff *packet, const struct sk_buff *skb, u32 outer_len);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
@@ -172,12 +171,8 @@ struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
 const void *ferroce_helper_skb_frag(const struct sk_buff *skb, u32 index, u32 *len);
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
-const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
-unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
-bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb);
-__be16 ferroce_helper_skb_own_list_protocol(const struct sk_buff *skb);
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);
@@ -186,10 +181,8 @@ u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list);
 void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
 void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
 				       void (*destructor)(struct sk_buff *), void *arg);
-void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
-void ferroce_helper_skb_set_own_list(struct sk_buff *skb, __be16 protocol);
-void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol);
-void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs);
+void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, __be16 protocol, int inner, u16 size,
+					 u16 segs);
 int ferroce_helper_skb_tnl_header_len(const struct sk_buff *skb);
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,

@@ -47,5 +47,8 @@ pub(crate) const MAX_MCAST_ATTACHED: u32 = 64;
 /// Entries of the GID table.
 pub(crate) const MAX_GIDS: u32 = 1024;
 
+/// Clock of the timestamps of completions, in kHz: they are nanoseconds.
+pub(crate) const TIMESTAMP_KHZ: u64 = 1_000_000;
+
 /// Objects of each other kind (QP, CQ, SRQ, PD, AH). Reported as rdma_rxe reports it, but not enforced.
 pub(crate) const MAX_OBJECTS: u32 = 1 << 20;

@@ -67,7 +67,7 @@ module! {
     authors: ["ferroce developers"],
     description: "RoCEv2 provider in software",
     license: "GPL",
-    alias: ["rdma-link-ferroce"],
+    alias: ["rdma-link-ferroce", "rdma-link-ferroce_direct"],
     imports_ns: ["DMA_BUF"],
     params: {
         local_path: u8 {

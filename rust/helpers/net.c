@@ -47,25 +47,21 @@ bool ferroce_helper_dst_is_local(const struct dst_entry *dst)
 	return dst_dev_rcu(dst)->flags & IFF_LOOPBACK;
 }
 
-/* Returns whether the route has a lightweight tunnel. */
-bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst)
-{
-	return dst->lwtstate;
-}
-
-/* Returns whether the route transforms packets (IPsec). */
-bool ferroce_helper_dst_transforms(const struct dst_entry *dst)
-{
-	return dst_xfrm(dst);
-}
-
 /*
- * Returns whether the netdev of the route takes page fragments in tunnels; otherwise the stack copies a super-packet to
- * one buffer of up to 64 KiB. The caller holds the RCU read lock.
+ * Returns whether super-packets may be sent on the route. Not if it transforms (IPsec) or encapsulates packets, as that
+ * would split them, nor on the loopback device, which does not take them. The netdev must take page fragments in
+ * tunnels: otherwise the stack copies a super-packet to one buffer of up to 64 KiB. If unsplit is true, it must also
+ * take the super-packet as it is. The caller holds the RCU read lock.
  */
-bool ferroce_helper_dst_takes_fragments(const struct dst_entry *dst)
+bool ferroce_helper_dst_takes_super_packets(const struct dst_entry *dst, bool unsplit)
 {
-	return dst_dev_rcu(dst)->hw_enc_features & NETIF_F_SG;
+	const struct net_device *dev = dst_dev_rcu(dst);
+
+	if (dst_xfrm(dst) || dst->lwtstate || (dev->flags & IFF_LOOPBACK) ||
+	    !(dev->hw_enc_features & NETIF_F_SG))
+		return false;
+	return !unsplit || net_gso_ok(dev->features & dev->hw_enc_features,
+				      SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_L4 | SKB_GSO_SCTP);
 }
 
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)

@@ -4,30 +4,7 @@
 #include <linux/udp.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
-#include <net/netfilter/nf_conntrack.h>
 #include <net/sock.h>
-#include <net/xfrm.h>
-
-/* Returns whether conntrack does not track the packet, or its connection is confirmed. */
-bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb)
-{
-	enum ip_conntrack_info info;
-	const struct nf_conn *ct = nf_ct_get(skb, &info);
-
-	return !ct || nf_ct_is_confirmed(ct);
-}
-
-/* Returns whether the packet was received through a netdev that is enslaved to an L3 master, such as a VRF. */
-bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4)
-{
-	return v4 ? inet_sdif(skb) : inet6_sdif(skb);
-}
-
-bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4)
-{
-	return v4 ? xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb) :
-		    xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb);
-}
 
 /*
  * Returns whether this is a UDP datagram to that port which a process sent through a socket whose headers the kernel

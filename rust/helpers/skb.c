@@ -10,9 +10,8 @@
 #include <net/ip6_route.h>
 #include <net/route.h>
 
-/* How the stack is told of a super-packet, and of a list that leaves the host: rust/rdma/net/super_packet/mod.rs. */
+/* How the stack is told of a super-packet: rust/rdma/net/super_packet/mod.rs. */
 #define SUPER_PACKET (SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_L4 | SKB_GSO_SCTP)
-#define OWN_LIST (SUPER_PACKET | SKB_GSO_FRAGLIST)
 
 void ferroce_helper_consume_skb(struct sk_buff *skb)
 {
@@ -47,6 +46,67 @@ int ferroce_helper_skb_append_page(struct sk_buff *skb, struct page *page, int o
 	if (!error)
 		skb_len_add(skb, len);
 	return error;
+}
+
+/* Appends bytes to the page fragments of packet. */
+int ferroce_helper_skb_add_trailer(struct sk_buff *packet, const void *bytes, u32 len)
+{
+	void *to = netdev_alloc_frag(len);
+	struct page *page;
+
+	if (!to)
+		return -ENOMEM;
+	memcpy(to, bytes, len);
+	page = virt_to_head_page(to);
+	/* The allocation is rounded up. */
+	skb_add_rx_frag(packet, skb_shinfo(packet)->nr_frags, page, to - page_address(page), len,
+			SKB_DATA_ALIGN(len));
+	return 0;
+}
+
+/* Returns whether page fragments of the skb, few enough for another skb, have all of the len bytes at that offset. */
+bool ferroce_helper_skb_can_share(const struct sk_buff *skb, u32 at, u32 len)
+{
+	u32 start = skb_headlen(skb), end = at + len, shared = 0;
+	int i;
+
+	if (at < start || skb->pp_recycle)
+		return false;
+	for (i = 0; i < skb_shinfo(skb)->nr_frags && start < end; i++) {
+		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
+
+		start += skb_frag_size(frag);
+		if (start <= at)
+			continue;
+		if (!skb_frag_page(frag))
+			return false;
+		shared++;
+	}
+	return start >= end && shared < MAX_SKB_FRAGS;
+}
+
+/* Appends the len bytes at that offset to packet, which then refers to the pages. The skb can share them. */
+void ferroce_helper_skb_share(struct sk_buff *packet, const struct sk_buff *skb, u32 at, u32 len)
+{
+	u32 start = skb_headlen(skb);
+	int i;
+
+	for (i = 0; i < skb_shinfo(skb)->nr_frags && len; i++) {
+		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
+		u32 offset, part, size = skb_frag_size(frag);
+
+		if (start + size > at) {
+			offset = at - start;
+			part = min(len, size - offset);
+			get_page(skb_frag_page(frag));
+			skb_add_rx_frag(packet, skb_shinfo(packet)->nr_frags, skb_frag_page(frag),
+					skb_frag_off(frag) + offset, part, part);
+			at += part;
+			len -= part;
+		}
+		start += size;
+	}
+	skb_shinfo(packet)->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
 }
 
 /* Gives packet the fields of the GSO skb that it is a part of, and the outer_len bytes in front of its data. */
@@ -113,41 +173,18 @@ u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb)
 	return skb_shinfo(skb)->gso_size;
 }
 
-/* Returns the packets after the first one. NULL if the skb is not GSO: its frag_list may hold IP fragments then. */
-const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb)
-{
-	return skb_is_gso(skb) ? skb_shinfo(skb)->frag_list : NULL;
-}
-
 /* Returns the number of packets in the skb. */
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
 }
 
-unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb)
-{
-	return skb_pagelen(skb);
-}
-
-/* Returns whether the skb is a GSO list: one packet per skb on the frag_list. */
-bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
-{
-	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
-}
-
 /* Returns the inner protocol of an skb with the GSO types of a super-packet, 0 for another skb. */
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb)
 {
-	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & OWN_LIST) != SUPER_PACKET)
-		return 0;
-	return skb->inner_protocol;
-}
+	const u32 types = SUPER_PACKET | SKB_GSO_FRAGLIST;
 
-/* Returns the inner protocol of an skb with the GSO types of a list that leaves the host, 0 for another skb. */
-__be16 ferroce_helper_skb_own_list_protocol(const struct sk_buff *skb)
-{
-	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & OWN_LIST) != OWN_LIST)
+	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & types) != SUPER_PACKET)
 		return 0;
 	return skb->inner_protocol;
 }
@@ -187,6 +224,12 @@ void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list)
 	skb_queue_head_init(list);
 }
 
+/* Returns whether a device with these features takes page fragments. */
+bool ferroce_helper_takes_fragments(netdev_features_t features)
+{
+	return features & NETIF_F_SG;
+}
+
 u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list)
 {
 	return skb_queue_len_lockless(list);
@@ -204,42 +247,18 @@ void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
 	skb->destructor = destructor;
 }
 
-void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len)
+/*
+ * Describes a tunnel with an inner packet of that protocol at an offset of the data, of segs packets of at most size
+ * bytes. UDP uses up one level of verified checksums; the skb must not look unverified where it is split after that.
+ */
+void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, __be16 protocol, int inner, u16 size,
+					 u16 segs)
 {
-	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
-	skb_shinfo(skb)->gso_size = size;
-	skb_shinfo(skb)->gso_segs = segs;
-	skb->ip_summed = CHECKSUM_UNNECESSARY;
-	udp_hdr(skb)->len = udp_len;
-}
-
-/* Has our own code split the list: describes a tunnel whose inner packet, of that protocol, follows the UDP header. */
-void ferroce_helper_skb_set_own_list(struct sk_buff *skb, __be16 protocol)
-{
-	int inner = skb_transport_offset(skb) + sizeof(struct udphdr);
-
 	skb_set_inner_mac_header(skb, inner);
 	skb_set_inner_network_header(skb, inner);
 	skb_set_inner_transport_header(skb, inner);
 	skb_set_inner_protocol(skb, protocol);
 	skb->encapsulation = 1;
-	skb->csum_level = SKB_MAX_CSUM_LEVEL;
-	skb_shinfo(skb)->gso_type = OWN_LIST;
-}
-
-/* Describes a tunnel whose inner packet begins at the data of the skb. */
-void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol)
-{
-	skb_reset_inner_mac_header(skb);
-	skb_reset_inner_network_header(skb);
-	skb_reset_inner_transport_header(skb);
-	skb_set_inner_protocol(skb, protocol);
-	skb->encapsulation = 1;
-}
-
-/* UDP uses up one level of verified checksums; the skb must not look unverified where it is split after that. */
-void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs)
-{
 	skb->csum_level = SKB_MAX_CSUM_LEVEL;
 	skb_shinfo(skb)->gso_type = SUPER_PACKET;
 	skb_shinfo(skb)->gso_size = size;

@@ -29,6 +29,7 @@
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>
+#include <uapi/rdma/ferroce-abi.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 
 /* Nodes are charged to the memory cgroup that causes them, also those allocated without sleeping. */

@@ -49,6 +49,17 @@ pub struct FastReg {
     pub iova: u64,
 }
 
+/// An operation on memory keys, which sends no packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LocalRequest {
+    /// Invalidates a local memory key.
+    Invalidate(Rkey),
+    /// Binds a memory window.
+    Bind(Bind),
+    /// Registers pages. Only kernel consumers can request it.
+    Register(FastReg),
+}
+
 /// Rights that a window can grant to peers.
 const GRANTABLE: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)

@@ -6,6 +6,30 @@
 /// Maximum value of a 24-bit field.
 const MASK_24: u32 = 0xff_ffff;
 
+macro_rules! impl_24_bits {
+    ($($name:ident),+) => {
+        $(
+            impl $name {
+                /// Keeps the low 24 bits of `value`.
+                #[inline]
+                #[must_use]
+                pub const fn new(value: u32) -> Self {
+                    Self(value & MASK_24)
+                }
+
+                /// Returns the number, always below 2^24.
+                #[inline]
+                #[must_use]
+                pub const fn get(self) -> u32 {
+                    self.0
+                }
+            }
+        )+
+    };
+}
+
+impl_24_bits!(Qpn, Srqn, Msn);
+
 /// A queue pair number: 24 bits.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Qpn(u32);
@@ -16,20 +40,15 @@ impl Qpn {
 
     /// The destination QP number of multicast packets.
     pub const MULTICAST: Self = Self(MASK_24);
+}
 
-    /// Keeps the low 24 bits of `value`.
-    #[inline]
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        Self(value & MASK_24)
-    }
+/// The number of an XRC SRQ: 24 bits.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Srqn(u32);
 
-    /// Returns the number, always below 2^24.
-    #[inline]
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
+impl Srqn {
+    /// How many numbers there are.
+    pub const COUNT: u32 = MASK_24 + 1;
 }
 
 /// The QP numbers of consumers: all but those that are reserved for management and multicast.
@@ -89,20 +108,6 @@ impl QpnSpace {
 pub struct Msn(u32);
 
 impl Msn {
-    /// Keeps the low 24 bits of `value`.
-    #[inline]
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        Self(value & MASK_24)
-    }
-
-    /// Returns the number, always below 2^24.
-    #[inline]
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-
     /// Returns the next number.
     #[inline]
     #[must_use]

@@ -50,6 +50,7 @@ pub mod bind;
 pub mod congestion;
 pub mod id;
 pub mod impair;
+pub mod message;
 pub mod num;
 pub mod pma;
 pub mod psn;

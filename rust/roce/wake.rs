@@ -21,7 +21,7 @@ pub enum Wake {
     Gap,
     /// A request whose memory is absent gets an RNR NAK.
     FaultNak,
-    /// Receives may have been posted, without a doorbell, to a QP in the error state.
+    /// Requests may have been posted without a doorbell.
     RingPoll,
 }
 

@@ -7,7 +7,10 @@
 
 use crate::{
     access::Access,
-    id::Rkey,
+    id::{
+        Rkey,
+        Srqn, //
+    },
     status::WcStatus,
     wire::ext::{
         Feth,
@@ -144,7 +147,10 @@ pub enum LocalOp {
 }
 
 /// The operation of a send WR.
+///
+/// With a tag of its own, and the operations that await a response in a row: whether one does is one comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
 pub enum SendOp {
     /// Sends a message to the next receive that the peer has posted.
     Send {
@@ -278,12 +284,45 @@ pub struct SendWr {
     /// Length of the message in bytes, at most [`MAX_MESSAGE_BYTES`]; [`ATOMIC_BYTES`] for an
     /// atomic operation or atomic write, 0 for a flush or local operation.
     pub length: u32,
+    /// XRC: the SRQ of the peer.
+    pub srqn: Srqn,
     /// Whether success generates a completion. Failure always does.
     pub signaled: bool,
     /// Whether to request a completion event at the peer.
     pub solicited: bool,
     /// Whether it waits until all earlier requests that await a response are complete.
     pub fence: bool,
+}
+
+impl SendWr {
+    /// Returns a WR in the place of an invalid one, which is not sent.
+    pub(crate) const fn invalid(wr_id: u64) -> Self {
+        Self {
+            wr_id,
+            op: SendOp::Send { imm: None },
+            length: 0,
+            srqn: Srqn::new(0),
+            signaled: true,
+            solicited: false,
+            fence: false,
+        }
+    }
+
+    /// Returns the completion to report. `None` if an unsignaled request succeeded.
+    #[inline]
+    pub(crate) fn completion(&self, opcode: WcOpcode, status: WcStatus) -> Option<Completion> {
+        match status {
+            WcStatus::Success => self.signaled.then_some(Completion {
+                wr_id: self.wr_id,
+                status,
+                opcode,
+                byte_len: self.length,
+                imm: None,
+                invalidated: None,
+            }),
+            failed => Some(Completion::failed(self.wr_id, opcode, failed)),
+        }
+    }
 }
 
 /// A receive WR.

@@ -12,11 +12,13 @@ use loom::{
     model::Builder,
     sync::{
         atomic::{
+            fence,
             AtomicU32,
             Ordering::{
                 Acquire,
                 Relaxed,
-                Release, //
+                Release,
+                SeqCst, //
             }, //
         },
         Arc, //
@@ -38,21 +40,30 @@ use std::{
 #[path = "."]
 mod ring {
     use loom::sync::atomic::{
+        fence,
         AtomicU32,
         Ordering::{
             Acquire,
-            Release, //
+            Release,
+            SeqCst, //
         }, //
     };
 
     #[path = "../../rust/rdma/ib/ring/index.rs"]
     mod index;
 
-    /// The indices, which the other end may write, and the mask, which it cannot reach.
+    /// Replaces that of the kernel.
+    fn smp_mb() {
+        fence(SeqCst);
+    }
+
+    /// The words that the other end may write, and the shape, which it cannot reach.
     pub(crate) struct Ring {
         pub(crate) shared_producer: AtomicU32,
         pub(crate) shared_consumer: AtomicU32,
-        mask: u32,
+        pub(crate) no_doorbell: AtomicU32,
+        entries: u32,
+        index_mask: u32,
     }
 
     impl Ring {
@@ -61,12 +72,31 @@ mod ring {
             Self {
                 shared_producer: AtomicU32::new(start),
                 shared_consumer: AtomicU32::new(start),
-                mask: slots - 1,
+                no_doorbell: AtomicU32::new(0),
+                entries: slots - 1,
+                index_mask: slots - 1,
             }
         }
 
-        pub(crate) fn mask(&self) -> u32 {
-            self.mask
+        /// As [`Ring::new`], with indices that count elements.
+        pub(crate) fn counting(places: u32, start: u32) -> Self {
+            Self {
+                entries: places,
+                index_mask: u32::MAX,
+                ..Self::new(places, start)
+            }
+        }
+
+        pub(crate) fn index_mask(&self) -> u32 {
+            self.index_mask
+        }
+
+        pub(crate) fn entries(&self) -> u32 {
+            self.entries
+        }
+
+        fn no_doorbell_word(&self) -> Option<&AtomicU32> {
+            Some(&self.no_doorbell)
         }
 
         fn producer_index(&self) -> &AtomicU32 {
@@ -129,7 +159,7 @@ impl Queue {
     /// separate position has the same value, and reading it from the ring would hide the stores after it from the
     /// model (see `explore`).
     fn user_posts(&self, producer: &mut u32, value: u32) -> bool {
-        let next = (*producer + 1) & self.ring.mask();
+        let next = (*producer + 1) & self.ring.index_mask();
         if next == self.ring.shared_consumer.load(Acquire) {
             return false;
         }
@@ -145,7 +175,7 @@ impl Queue {
             return None;
         }
         let value = self.read(*consumer);
-        *consumer = (*consumer + 1) & self.ring.mask();
+        *consumer = (*consumer + 1) & self.ring.index_mask();
         self.ring.shared_consumer.store(*consumer, Release);
         Some(value)
     }
@@ -391,7 +421,7 @@ fn arbitrary_indices_do_not_move_the_consumer() {
             touched.extend(taken.map(|Ok(index)| index));
         }
         assert_consecutive(&touched, next);
-        assert!(ring.distance(next, ring.producer()) <= ring.mask());
+        assert!(ring.distance(next, ring.producer()) <= ring.index_mask());
         touched.len()
     });
 }
@@ -405,7 +435,7 @@ fn arbitrary_indices_do_not_move_the_producer() {
             let _ = ring.push(&mut next, |index| touched.push(index));
         }
         assert_consecutive(&touched, next);
-        assert!(ring.distance(ring.consumer(), next) <= ring.mask());
+        assert!(ring.distance(ring.consumer(), next) <= ring.index_mask());
         touched.len()
     });
 }
@@ -418,7 +448,7 @@ fn arbitrary_indices_do_not_prolong_a_walk() {
             let end = ring.producer();
             let mut steps = 0;
             while next != end {
-                assert!(next <= ring.mask());
+                assert!(next <= ring.index_mask());
                 next = ring.after(next);
                 steps += 1;
                 assert!(steps <= 3, "more than a ring holds");
@@ -428,7 +458,55 @@ fn arbitrary_indices_do_not_prolong_a_walk() {
         }
         next = ring.producer();
         ring.publish_consumer(next);
-        assert!(next <= ring.mask());
+        assert!(next <= ring.index_mask());
         max_steps
+    });
+}
+
+/// The kernel takes the word back while a process posts. Each request is found, or the process rings.
+#[test]
+fn no_request_is_left_without_a_doorbell() {
+    explore(0..=2, || {
+        let ring = Arc::new(Ring::counting(4, 0));
+        ring.set_no_doorbell(true);
+        let user = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                let mut rung_for = 0;
+                for posted in 1..=2 {
+                    ring.publish_producer(posted);
+                    fence(SeqCst);
+                    if ring.no_doorbell.load(Acquire) == 0 {
+                        rung_for = posted;
+                    }
+                }
+                rung_for
+            })
+        };
+        ring.set_no_doorbell(false);
+        let found = ring.producer();
+        let rung_for = user.join().unwrap();
+        assert_eq!(found.max(rung_for), 2, "found {found}, rung for {rung_for}");
+        found
+    });
+}
+
+/// Indices that count wrap around at 2^32; an impossible index of the other end makes the ring empty, not endless.
+#[test]
+fn indices_that_count_wrap_around() {
+    loom::model(|| {
+        let start = u32::MAX - 1;
+        let ring = Ring::counting(4, start);
+        let (mut producer, mut consumer, mut touched) = (start, start, Vec::new());
+        for _ in 0..5 {
+            let _ = ring.push(&mut producer, |index| touched.push(index));
+        }
+        assert_eq!(touched, [start, u32::MAX, 0, 1], "all places are used");
+        assert_eq!(ring.distance(start, producer), 4);
+        let taken = std::iter::from_fn(|| ring.take(&mut consumer, Ok::<_, Infallible>));
+        assert_eq!(taken.count(), 4);
+        ring.shared_producer
+            .store(consumer.wrapping_add(5), Relaxed);
+        assert!(ring.take(&mut consumer, Ok::<_, Infallible>).is_none());
     });
 }

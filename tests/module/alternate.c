@@ -78,7 +78,7 @@ static int by_all(const void *a, const void *b)
 	return by_size(&((const struct times *)a)->all, &((const struct times *)b)->all);
 }
 
-/* As rust/rdma/net/tx/gso_list.rs does it. */
+/* A list of skbs, one for each packet. */
 static int send(const struct flow *flow, struct sk_buff *skb)
 {
 	int rc;

@@ -11,7 +11,7 @@
 #include <linux/udp.h>
 #include <net/udp.h>
 
-/* As in rust/rdma/net/tx/skb.rs and gso_list.rs. */
+/* As in rust/rdma/net/tx/skb.rs. */
 #define ROOM (LL_MAX_HEADER + 48 + 48)
 #define MOST 64
 #define MAGIC 0x0a110e57
@@ -135,7 +135,7 @@ static struct sk_buff *make_plain(struct flow *flow, u32 psn, u32 n)
 	return skb;
 }
 
-/* A packet whose payload is copied into its own memory, as in rust/driver/packet/tx_packet.rs. */
+/* A packet whose payload is copied into its own memory. */
 static struct sk_buff *make_plain_copied(struct flow *flow, u32 psn, u32 n)
 {
 	struct sk_buff *skb = alloc_skb(ROOM + packet_bytes(flow->bytes), GFP);

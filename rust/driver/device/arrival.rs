@@ -6,7 +6,10 @@
 //! its devices with it, even if an adapter's interface returns to the first namespace.
 
 use crate::device::{
-    ferroce::Ferroce,
+    ferroce::{
+        Ferroce,
+        Identity, //
+    },
     module_state::ModuleState,
     moves::Moved, //
 };
@@ -95,7 +98,11 @@ impl Arrival {
     /// Registers the device anew, where its interface is.
     fn follow(&self) -> Result<Followed> {
         let name = self.device.old.name_to_register()?;
-        let identity = (&*name, Some(self.device.guid));
+        let identity = Identity {
+            kind: self.device.kind,
+            name: &name,
+            guid: Some(self.device.guid),
+        };
         for _ in 0..MAX_ATTEMPTS {
             if Ferroce::is_on(&self.interface) {
                 return Ok(Followed::Before);

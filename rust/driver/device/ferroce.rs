@@ -6,8 +6,10 @@
 //! are in `verbs`.
 
 use crate::{
+    abi::Abi,
     device::{
         impair_file::ImpairFile,
+        kind::Kind,
         module_state::ModuleState,
         moves::Moved, //
     },
@@ -21,7 +23,8 @@ use crate::{
         MAX_OBJECTS,
         MAX_REPORTED_RD_ATOMIC,
         MAX_SGE,
-        MAX_WR, //
+        MAX_WR,
+        TIMESTAMP_KHZ, //
     },
     net::sockets::Sockets,
     port::{
@@ -96,6 +99,10 @@ mod odp {
     pub(super) const SRQ_RECV: u32 = 1 << 5;
     pub(super) const FLUSH: u32 = 1 << 6;
     pub(super) const ATOMIC_WRITE: u32 = 1 << 7;
+
+    /// All of them.
+    pub(super) const RC: u32 =
+        SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV | FLUSH | ATOMIC_WRITE;
 }
 
 /// Device capabilities (`enum ib_device_cap_flags`). Each one is implemented.
@@ -115,7 +122,10 @@ mod cap {
     const FLUSH_PERSISTENT: u64 = 1 << 39;
     const ATOMIC_WRITE: u64 = 1 << 40;
 
-    /// All capabilities.
+    /// Capability of devices whose every provider has verbs for it.
+    pub(super) const XRC: u64 = 1 << 20;
+
+    /// Capabilities of all devices.
     pub(super) const ALL: u64 = BAD_PKEY_CNTR
         | BAD_QKEY_CNTR
         | CHANGE_PHY_PORT
@@ -136,12 +146,19 @@ mod cap {
 /// (`IB_ATOMIC_GLOB`).
 const ATOMIC_GLOB: u32 = 2;
 
-/// Name and node GUID of a device that will be created.
-type Identity<'a> = (&'a CStr, Option<[u8; 8]>);
+/// What a device is that will be created.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) kind: &'static Kind,
+    pub(crate) name: &'a CStr,
+    /// The node GUID. `None`: that of the netdev's address.
+    pub(crate) guid: Option<[u8; 8]>,
+}
 
 /// Driver data of one device.
 #[pin_data]
 pub(crate) struct Ferroce {
+    kind: &'static Kind,
     shared: Arc<ModuleState>,
     port: AttachedPort,
     #[pin]
@@ -157,7 +174,7 @@ pub(crate) struct Ferroce {
 }
 
 impl Ferroce {
-    /// Creates a device for `netdev`, and registers it as `name`. Without a `guid` it has that of the netdev's address.
+    /// Creates a device for `netdev`, and registers it.
     ///
     /// # Errors
     ///
@@ -165,7 +182,7 @@ impl Ferroce {
     /// the netdev has a device; those of [`UnregisteredDevice::register`].
     pub(crate) fn add(shared: Arc<ModuleState>, id: Identity<'_>, netdev: NetDev) -> Result {
         // An administrator asks for a new device; an interface can be moved by the owner of a namespace.
-        let says_why = id.1.is_none() || may_log();
+        let says_why = id.guid.is_none() || may_log();
         let interface = netdev.clone();
         let result = Self::create(shared, id, netdev);
         match result {
@@ -185,7 +202,8 @@ impl Ferroce {
     }
 
     /// As [`Ferroce::add`], without words.
-    fn create(shared: Arc<ModuleState>, (name, guid): Identity<'_>, netdev: NetDev) -> Result {
+    fn create(shared: Arc<ModuleState>, id: Identity<'_>, netdev: NetDev) -> Result {
+        let Identity { kind, name, guid } = id;
         refuse_vlan(&netdev)?;
         let net = netdev.net().ok_or(ENODEV)?;
         let sockets = shared.namespaces().open(&net)?;
@@ -213,6 +231,7 @@ impl Ferroce {
             let impair_file = ImpairFile::new(port.clone());
             Ok(try_pin_init!(Self {
                 impair <- dir.read_write_file(c"impair", impair_file),
+                kind,
                 shared,
                 port: AttachedPort::new(port),
                 qp_counters <- QpCounters::new(),
@@ -227,6 +246,11 @@ impl Ferroce {
             |this| this.up.store(is_up(&netdev_ref), Relaxed),
         )?;
         Ok(())
+    }
+
+    /// Returns the kind of this device.
+    pub(crate) fn kind(&self) -> &'static Kind {
+        self.kind
     }
 
     /// Returns the state that all devices share.
@@ -264,6 +288,8 @@ impl Ferroce {
 
     /// Returns the attributes that `query_device` reports.
     pub(crate) fn attributes(&self) -> DeviceAttr {
+        // The ABI of rdma_rxe has neither XRC nor a place for the time of a completion.
+        let is_own = self.kind().default_abi != Some(Abi::Rxe);
         DeviceAttr {
             sys_image_guid: self.guid,
             max_mr_size: u64::MAX,
@@ -271,7 +297,11 @@ impl Ferroce {
             vendor_id: 0xff_ffff,
             max_qp: MAX_OBJECTS,
             max_qp_wr: MAX_WR,
-            device_cap_flags: cap::ALL,
+            device_cap_flags: if is_own {
+                cap::ALL | cap::XRC
+            } else {
+                cap::ALL
+            },
             atomic_cap: ATOMIC_GLOB,
             max_send_sge: MAX_SGE,
             max_recv_sge: MAX_SGE,
@@ -296,19 +326,14 @@ impl Ferroce {
             max_cq_moderation_period: u16::MAX,
             odp: OdpCaps {
                 general: odp::SUPPORT | odp::IMPLICIT,
-                rc: odp::SEND
-                    | odp::RECV
-                    | odp::WRITE
-                    | odp::READ
-                    | odp::ATOMIC
-                    | odp::SRQ_RECV
-                    | odp::FLUSH
-                    | odp::ATOMIC_WRITE,
+                rc: odp::RC,
+                xrc: odp::RC,
                 uc: odp::SEND | odp::RECV | odp::WRITE | odp::SRQ_RECV,
                 ud: odp::SEND | odp::RECV | odp::SRQ_RECV,
             },
             max_pkeys: 1,
             local_ca_ack_delay: 15,
+            hca_core_clock: if is_own { TIMESTAMP_KHZ } else { 0 },
             ..DeviceAttr::default()
         }
     }
@@ -341,6 +366,7 @@ impl Ferroce {
                 if is_registered && netdev.is_registered() && netdev.net().is_some() {
                     let moved = Moved {
                         old: ARef::from(device.ib()),
+                        kind: device.kind,
                         guid: device.guid,
                         from: netdev.net_inode(),
                     };

@@ -4,6 +4,7 @@
 //!
 //! - [`ferroce`]: a device: creation, capabilities, netdev events.
 //! - `impair_file`: the impairments of a device, in debugfs.
+//! - [`kind`]: what user space sees of a device: link type, driver id, ABI.
 //! - [`module_state`]: demux, sockets, work queues and the live count of the module.
 //! - [`moves`], [`arrival`]: devices that follow their interface to another network namespace.
 //!
@@ -12,5 +13,6 @@
 mod arrival;
 pub(crate) mod ferroce;
 mod impair_file;
+pub(crate) mod kind;
 pub(crate) mod module_state;
 pub(crate) mod moves;

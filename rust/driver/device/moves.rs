@@ -6,6 +6,7 @@
 //! go. So the device is unregistered when its interface leaves, and one of the same name and GUID is registered when
 //! the interface has arrived ([`arrival`](super::arrival)). Both events come under one RTNL lock.
 
+use crate::device::kind::Kind;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -50,6 +51,7 @@ struct MoveState {
 pub(super) struct Moved {
     /// The device that is being unregistered, for its name.
     pub(super) old: ARef<IbDevice>,
+    pub(super) kind: &'static Kind,
     pub(super) guid: [u8; 8],
     /// The number of the namespace that it leaves.
     pub(super) from: u32,

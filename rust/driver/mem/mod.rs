@@ -5,8 +5,9 @@
 //! `key_table` finds an `Mr` (`mr`), `FastMr` (`fast_reg`) or `Mw` (`mw`) by its key, and checks the
 //! `access_request` of a QP in the protection domain `pd`. `sg_access` copies between this memory and
 //! `payload`. `page_fault` and `flush` defer the accesses that must sleep.
+//! `sge` is the scatter/gather element.
 //!
-//! May use: `abi`, `limits`.
+//! May use: `limits`.
 
 pub(crate) mod access_request;
 pub(crate) mod fast_reg;
@@ -18,3 +19,4 @@ pub(crate) mod page_fault;
 pub(crate) mod payload;
 pub(crate) mod pd;
 pub(crate) mod sg_access;
+pub(crate) mod sge;

@@ -11,7 +11,7 @@ use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
-    net::rx::coalesced::CoalescedPackets, //
+    net::rx::packet::RxPacket, //
 };
 use roce::access::Obstacle;
 
@@ -40,7 +40,7 @@ pub(crate) trait PayloadSource {
     fn read(&self, from: u32, to: &mut [u8]) -> Result;
 }
 
-impl PayloadSource for CoalescedPackets<'_> {
+impl PayloadSource for RxPacket<'_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
@@ -50,7 +50,7 @@ impl PayloadSource for CoalescedPackets<'_> {
     #[inline]
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
-        self.first().copy(from as usize, to)
+        self.copy(from as usize, to)
     }
 }
 

@@ -7,10 +7,6 @@
 //! [`Obstacle::Absent`], the [`FaultWait`] of the caller waits for the fault, and the caller repeats the whole access.
 
 use crate::{
-    abi::{
-        send_op::LocalRequest,
-        wqe::WqeSge, //
-    },
     mem::{
         access_request::AccessRequest,
         key_table::{
@@ -28,7 +24,8 @@ use crate::{
             PayloadSource,
             SourceFailure, //
         },
-        pd::Pd, //
+        pd::Pd,
+        sge::Sge, //
     }, //
 };
 use kernel::{
@@ -45,6 +42,7 @@ use roce::{
         AccessError,
         Obstacle, //
     },
+    bind::LocalRequest,
     id::Rkey,
     segmentation::tx_desc::RxPayload,
     status::WcStatus,
@@ -86,7 +84,7 @@ impl<'g> QpMemory<'_, 'g> {
     /// `IB_WC_LOC_PROT_ERR` if a key, right or range is wrong; `IB_WC_LOC_LEN_ERR` if the list is too short.
     pub(crate) fn scatter(
         &self,
-        sges: &[WqeSge],
+        sges: &[Sge],
         offset: u32,
         (source, payload): (&impl PayloadSource, RxPayload),
         wait: &mut FaultWait,
@@ -118,7 +116,7 @@ impl<'g> QpMemory<'_, 'g> {
     /// As [`QpMemory::scatter`].
     pub(crate) fn scatter_bytes(
         &self,
-        sges: &[WqeSge],
+        sges: &[Sge],
         offset: u32,
         bytes: &[u8],
         wait: &mut FaultWait,
@@ -151,7 +149,7 @@ impl<'g> QpMemory<'_, 'g> {
     /// As [`QpMemory::scatter`].
     pub(crate) fn gather(
         &self,
-        sges: &[WqeSge],
+        sges: &[Sge],
         offset: u32,
         len: u32,
         to: &mut impl PayloadSink,
@@ -317,7 +315,7 @@ impl<'g> QpMemory<'_, 'g> {
     #[inline]
     pub(crate) fn copy_out(
         &self,
-        sges: &[WqeSge],
+        sges: &[Sge],
         (offset, len): (u32, u32),
         (to, at): (&Memory, u64),
         failure: &SourceFailure<'_, WcStatus>,
@@ -500,7 +498,7 @@ impl<'g> QpMemory<'_, 'g> {
 }
 
 /// Splits bytes `offset..offset + len` of a message at the boundaries of its scatter/gather list entries.
-fn pieces(sges: &[WqeSge], offset: u32, len: u32) -> impl Iterator<Item = SgPiece> + '_ {
+fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item = SgPiece> + '_ {
     let mut skip = offset;
     let mut left = len;
     sges.iter().filter_map(move |sge| {

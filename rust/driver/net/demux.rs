@@ -42,10 +42,7 @@ use rdma::{
         netdev::NetDevBorrow,
         netns::NetId,
         rx::{
-            receive::{
-                PacketReceiver,
-                BTH_PEEK_LEN, //
-            },
+            receive::PacketReceiver,
             skb::RxSkb, //
         }, //
     },
@@ -208,7 +205,7 @@ impl Demux {
             RxOrigin::note(&mut skb, via);
             return self.deliver_datagram((opcode, number), skb, via, guard);
         }
-        deliver_to(self.qp_by_number(number, via, guard)?, opcode, skb);
+        deliver_to(self.qp_by_number(number, via, guard)?, (opcode, skb), guard);
         Ok(())
     }
 
@@ -237,7 +234,7 @@ impl Demux {
             let qp = self.qp_by_number(number, via, guard)?;
             Some(qp).filter(|qp| qp.shared().port().has_gid(&gid))
         };
-        deliver_to(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
+        deliver_to(qp.ok_or(DropReason::NotOurAddress)?, (opcode, skb), guard);
         Ok(())
     }
 
@@ -284,19 +281,21 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
         net: NetId,
         guard: &'g ReadSection,
     ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
-        match self.get(number, guard)? {
-            AnyQp::Rc(qp) if qp.shared().port().is_in(net, guard) => Some(LocalPeer {
-                shared: qp.shared(),
-                receiver: qp.receiver(),
-            }),
-            _ => None,
-        }
+        let (shared, receiver) = match self.get(number, guard)? {
+            AnyQp::Rc(qp) => (qp.shared(), qp.receiver()),
+            AnyQp::Xrc(qp) => (qp.shared(), qp.receiver()),
+            AnyQp::Uc(_) | AnyQp::Ud(_) => return None,
+        };
+        let is_in = shared.port().is_in(net, guard);
+        is_in.then_some(LocalPeer { shared, receiver })
     }
 
     fn defer(&self, number: Qpn) {
         let guard = ReadSection::enter();
-        if let Some(AnyQp::Rc(qp)) = self.get(number, &guard) {
-            qp.as_arc_borrow().defer_receiver();
+        match self.get(number, &guard) {
+            Some(AnyQp::Rc(qp)) => qp.as_arc_borrow().defer_receiver(),
+            Some(AnyQp::Xrc(qp)) => qp.as_arc_borrow().defer_receiver(),
+            _ => {}
         }
     }
 }
@@ -307,6 +306,7 @@ impl SpoofFilter for Demux {
         let shared = match self.get(to, &section) {
             Some(AnyQp::Rc(qp)) => qp.shared(),
             Some(AnyQp::Uc(qp)) => qp.shared(),
+            Some(AnyQp::Xrc(qp)) => qp.shared(),
             Some(AnyQp::Ud(_)) | None => return true,
         };
         if shared.is_connected_to(from) || !shared.port().is_in(net, guard) {
@@ -349,11 +349,6 @@ impl NetnsRx {
 impl PacketReceiver for NetnsRx {
     const PORT: u16 = ROCE_UDP_PORT;
 
-    fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool {
-        // The datagrams of a GSO list may be for several QPs.
-        Packet::destination(first).is_ok_and(|(opcode, _)| opcode.service() != Service::Ud)
-    }
-
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
         let guard = ReadSection::enter();
         let packets = skb.packets();
@@ -365,9 +360,9 @@ impl PacketReceiver for NetnsRx {
 
 /// Passes `skb` to `qp`, if the opcode belongs to its service. Otherwise counts the drop at the QP's port.
 #[inline]
-fn deliver_to(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
+fn deliver_to(qp: &AnyQp, (opcode, skb): (Opcode, RxSkb), guard: &ReadSection) {
     if qp.serves(opcode) || (opcode == Opcode::CNP && qp.handles_cnps()) {
-        qp.arrived(opcode, skb);
+        qp.arrived((opcode, skb), guard);
     } else {
         let reason = match opcode {
             Opcode::CNP => DropReason::CongestionNotification,

@@ -217,7 +217,7 @@ impl Groups {
         let mut last = members.next().ok_or(none)?;
         for member in members {
             match skb.try_clone() {
-                Some(copy) => last.qp.arrived(opcode, copy),
+                Some(copy) => last.qp.arrived((opcode, copy), guard),
                 None => last
                     .qp
                     .shared()
@@ -227,7 +227,7 @@ impl Groups {
             }
             last = member;
         }
-        last.qp.arrived(opcode, skb);
+        last.qp.arrived((opcode, skb), guard);
         Ok(())
     }
 

@@ -2,18 +2,17 @@
 
 //! Packets: parsing and verification on receive; construction and transmission on send.
 //!
-//! On send: `TxDesc` -> `SuperPacket`, for several packets on a route that takes one; otherwise `TxDesc` ->
-//! `PacketSplitter` -> [`TxPacket`](tx_packet::TxPacket) -> `TxSkb` -> `IpPacket` -> `GsoList`.
+//! On send: `TxDesc` -> [`EntryWriter`](path::EntryWriter) -> `SuperPacket` -> `TxSkb`: one skb for all packets if the
+//! route takes that, otherwise one for each.
 //!
-//! - [`rx_parse`]: a received packet, or several coalesced ones.
-//! - [`segmenter`]: sends a super-packet, unsplit or as packets. [`tx_packet`]: one packet under construction.
-//!   [`roce_splitter`]: splits a super-packet later.
-//! - [`path`]: addresses and route to a peer, and the GSO list that is being filled.
+//! - [`rx_parse`]: a received packet, or an entry of a super-packet.
+//! - [`path`]: addresses and route to a peer, and the burst that is being filled.
+//! - [`roce_splitter`]: splits a super-packet, when a device does not take it, or before. [`icrc`]: what follows the
+//!   payload of a packet.
 //!
 //! May use `limits`, `abi`, `mem`, `queue` and `port`.
 
+pub(crate) mod icrc;
 pub(crate) mod path;
 pub(crate) mod roce_splitter;
 pub(crate) mod rx_parse;
-pub(crate) mod segmenter;
-pub(crate) mod tx_packet;

@@ -3,21 +3,25 @@
 //! Path from an engine to its peer: addresses, UDP source port, IPv4 identification, cached route.
 //!
 //! Each engine of a connected QP owns its path; the UD send engine creates one per datagram. Packets are sent in
-//! process context or softirq. A super-packet is sent at once; packets are collected in a GSO list, which
-//! [`Path::transmit_pending`] passes to the stack.
+//! process context or softirq. They are collected in a burst ([`burst`]), which [`Path::transmit_pending`] passes to
+//! the stack: as one super-packet, if the route takes it, otherwise as packets.
 //! Every failure counts as loss, and the transport recovers from loss. [`impaired`] sends the packets of a port with
 //! impairments.
 
+mod burst;
 mod impaired;
 
-use self::impaired::LatePacket;
+pub(crate) use self::burst::{
+    EntryWriter,
+    Unsent, //
+};
+
+use self::{
+    burst::Burst,
+    impaired::LatePacket, //
+};
 use crate::{
-    packet::{
-        tx_packet::{
-            trailer_len,
-            TxPacket, //
-        }, //
-    },
+    packet::icrc::trailer_len,
     port::{
         congestion::CongestionSettings,
         counters::EngineTraffic,
@@ -42,17 +46,8 @@ use rdma::{
             Route, //
         },
         tx::{
-            gso_list::{
-                GsoList,
-                ListLimits, //
-            },
             header::IpHeader,
-            output::Xmit,
-            skb::IpPacket,
-            super_packet::{
-                SuperPacket,
-                SuperPacketHeader, //
-            }, //
+            output::Xmit, //
         },
         tx_inflight::TxInflight, //
     }, //
@@ -65,14 +60,13 @@ use roce::{
     psn::Psn,
     segmentation::{
         gso_loss::GsoLoss,
-        mtu::Mtu,
-        tx_desc::TxDesc, //
+        tx_desc::{
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     wire::{
-        emit::{
-            HeaderBuf,
-            Headers, //
-        },
+        emit::Headers,
         ip::{
             Ipv4Pseudo,
             Ipv6Pseudo,
@@ -86,9 +80,6 @@ use roce::{
 
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
-
-/// The rest of a message is sent as a packet if it has less payload.
-const MIN_UNSPLIT_BYTES: u32 = 1024;
 
 /// What packets are sent through, and counted in.
 #[derive(Clone, Copy)]
@@ -117,19 +108,19 @@ pub(crate) struct Path {
     /// IP and UDP fields that the ICRC covers. Identification and lengths change with each packet.
     masked: Masked,
     route: Option<Route>,
-    /// Finished packets that wait for more.
-    gso_list: Option<GsoList>,
+    /// Packets that wait for more.
+    burst: Option<Burst>,
     /// Whether each packet is sent in a buffer of its own.
     singly: bool,
-    /// Whether the route loses buffers of several packets.
+    /// Whether the sender finds out that the route loses super-packets, so that single packets may be sent as one, too.
+    detects_gso_loss: bool,
+    /// Whether the route loses super-packets.
     gso_loss: GsoLoss,
-    /// A buffer of several packets was sent since the last [`Path::take_gso_sent`].
+    /// A super-packet was sent since the last [`Path::take_gso_sent`].
     gso_sent: bool,
-    /// Whether a super-packet was sent last.
-    follows_super_packet: bool,
     /// Counts packets until their buffers are freed.
     tx_inflight: Option<Arc<TxInflight>>,
-    /// Whether lists transmitted from now on count in `tx_inflight`.
+    /// Whether bursts transmitted from now on count in `tx_inflight`.
     counted: bool,
     /// The stack has dropped packets or reported congestion since the last [`Path::take_congested`].
     congested: bool,
@@ -189,11 +180,11 @@ impl Path {
             ipv4_id: 0,
             masked,
             route: None,
-            gso_list: None,
+            burst: None,
             singly: false,
+            detects_gso_loss: false,
             gso_loss: GsoLoss::default(),
             gso_sent: false,
-            follows_super_packet: false,
             tx_inflight: None,
             counted: true,
             congested: false,
@@ -222,26 +213,26 @@ impl Path {
         self.tx_inflight = Some(tx_inflight.clone());
     }
 
-    /// Sets whether GSO lists that are transmitted from now on count as in flight. For short packets, counting would be
+    /// Sets whether bursts that are transmitted from now on count as in flight. For short packets, counting would be
     /// a large part of the cost.
     pub(crate) fn set_counted(&mut self, counted: bool) {
         self.counted = counted;
     }
 
-    /// Has `decide` say whether each packet is sent in a buffer of its own from now on, neither in a super-packet nor
-    /// in a list. It gets what is known of the route, which is forgotten when the route changes.
+    /// Has `decide` say whether each packet is sent in a buffer of its own from now on. It gets what is known of the
+    /// route, which is forgotten when the route changes.
     #[inline]
     pub(crate) fn send_singly_if(&mut self, decide: impl FnOnce(&mut GsoLoss) -> bool) {
         self.singly = decide(&mut self.gso_loss);
     }
 
-    /// Returns the length of the longest buffer of several packets, if one was sent since the last call.
+    /// Returns the length of the longest super-packet, if one was sent since the last call.
     #[inline]
     pub(crate) fn take_gso_sent(&mut self) -> Option<u32> {
         core::mem::take(&mut self.gso_sent).then_some(self.gso_loss.longest())
     }
 
-    /// Notes that a buffer of several packets, with `bytes` of UDP payload, is sent.
+    /// Notes that a super-packet with `bytes` of UDP payload is sent.
     #[inline]
     fn on_gso_sent(&mut self, bytes: usize) {
         self.gso_sent = true;
@@ -276,68 +267,10 @@ impl Path {
         *received == self.addresses.reversed()
     }
 
-    /// Starts the next packet. `None`: no memory.
-    pub(crate) fn tx_packet(
-        &mut self,
-        headers: &HeaderBuf,
-        payload_len: usize,
-    ) -> Option<TxPacket> {
-        trace::packet_out(|| trace_fields(headers.as_slice(), payload_len));
-        let udp_payload = headers
-            .len()
-            .checked_add(payload_len)?
-            .checked_add(trailer_len(payload_len))?;
-        self.ipv4_id = self.ipv4_id.wrapping_add(1);
-        self.masked.set_packet(self.ipv4_id, udp_payload);
-        TxPacket::new(&self.masked, headers, payload_len)
-    }
-
-    /// Finishes and sends `tx_packet`, which must be the packet that [`Path::tx_packet`] started last: both use the
-    /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
-    /// [`Path::transmit_pending`] is called.
-    pub(crate) fn send(&mut self, tx: TxContext<'_>, tx_packet: TxPacket) {
-        if tx.port.impairments().any() {
-            return self.send_impaired(tx, tx_packet);
-        }
-        self.follows_super_packet = false;
-        let ports = (self.source_port, ROCE_UDP_PORT);
-        let ip = self.ip_header();
-        let sealed = tx_packet.finish().and_then(|skb| skb.seal(&ip, ports));
-        let Some(packet) = sealed else {
-            return tx.port.counters().sent(1, 0, Xmit::Lost);
-        };
-        if self.singly {
-            self.transmit_list(tx);
-            return self.send_alone(tx, packet);
-        }
-        self.open_list(tx.port);
-        let packet = match &mut self.gso_list {
-            Some(gso_list) => match gso_list.push(packet) {
-                Ok(()) => return,
-                Err(packet) => packet,
-            },
-            None => packet,
-        };
-        self.transmit_pending(tx);
-        self.gso_list = Some(GsoList::new(packet));
-    }
-
-    /// Lets a list of one packet take more, as far as the route allows.
+    /// Sets whether single packets may be sent as super-packets, too: the sender finds out if the route loses them.
     #[inline]
-    fn open_list(&mut self, port: &Port) {
-        if self.gso_list.as_ref().is_none_or(|list| list.packets() > 1) {
-            return;
-        }
-        let guard = rcu::read_lock();
-        let limits = self.route(port, &guard).map(ListLimits::of);
-        if let (Some(list), Some(limits)) = (&mut self.gso_list, limits) {
-            list.open(limits);
-        }
-    }
-
-    fn send_alone(&mut self, tx: TxContext<'_>, packet: IpPacket) {
-        self.gso_list = Some(GsoList::new(packet));
-        self.transmit_list(tx);
+    pub(crate) fn set_detects_gso_loss(&mut self, detects: bool) {
+        self.detects_gso_loss = detects;
     }
 
     /// Sends a CNP to the peer, with a traffic class of its own. Packets that were sent before go first.
@@ -348,95 +281,22 @@ impl Path {
         self.transmit_pending(tx);
         // CNPs take the route of the other packets: it is looked up before the class changes.
         let _ = self.route(tx.port, &rcu::read_lock());
-        let headers = Headers::new(Opcode::CNP, Pkey::DEFAULT, dest_qpn, Psn::new(0)).emit(0);
-        let Some(packet) = self.tx_packet(&headers, 0) else {
-            return tx.port.counters().sent(1, 0, Xmit::Lost);
+        let cnp = TxDesc {
+            headers: Headers::new(Opcode::CNP, Pkey::DEFAULT, dest_qpn, Psn::new(0)),
+            source: TxPayload::None,
+            offset: 0,
+            length: 0,
+            packets: 1,
         };
         let usual = (self.traffic_class, self.priority, self.counted);
+        let detects_gso_loss = self.detects_gso_loss;
         // With priority 0 the traffic class decides. No packet waits for a CNP to leave the local stack.
         (self.traffic_class, self.priority, self.counted) = (traffic_class, 0, false);
-        self.send(tx, packet);
+        self.detects_gso_loss = false;
+        self.send_empty(tx, (&cnp, tx.port.active_mtu()));
         self.transmit_pending(tx);
         (self.traffic_class, self.priority, self.counted) = usual;
-    }
-
-    /// Starts a buffer for the packets of `desc`. `None` if they must be sent as packets: there is only one, the
-    /// route does not take super-packets, every ICRC is to be verified, or there is no memory.
-    #[inline]
-    pub(crate) fn super_packet<'a>(
-        &mut self,
-        port: &'a Port,
-        (desc, mtu): (&TxDesc, Mtu),
-    ) -> Option<SuperPacket<'a>> {
-        // A list can have single packets of many messages. But the rest of a long message is sent alone anyway.
-        let is_rest = self.follows_super_packet && desc.length >= MIN_UNSPLIT_BYTES;
-        if desc.packets > 1 || (is_rest && desc.continues_message()) {
-            return self.begin_super_packet(port, (desc, mtu));
-        }
-        None
-    }
-
-    /// As [`Path::super_packet`], for enough packets. Not inlined, so that the code of a packet stays small.
-    #[inline(never)]
-    fn begin_super_packet<'a>(
-        &mut self,
-        port: &'a Port,
-        (desc, mtu): (&TxDesc, Mtu),
-    ) -> Option<SuperPacket<'a>> {
-        // CAST: `u32` to `usize`, which has 64 bits.
-        if self.singly || !port.sends_super_packets() || !SuperPacket::fits(desc.length as usize) {
-            return None;
-        }
-        let ip_and_udp = self.masked.as_bytes().len();
-        let longest = desc.longest_packet(mtu).checked_add(ip_and_udp)?;
-        let guard = rcu::read_lock();
-        // CAST: Little more than a path MTU.
-        let taken = self
-            .route(port, &guard)?
-            .takes_super_packets(longest as u32);
-        taken.then(|| SuperPacket::new(port.page_pool()))?
-    }
-
-    /// Sends `super_packet`, which has at least the payload of `desc`. The packets that were sent before go first.
-    pub(crate) fn send_super_packet(
-        &mut self,
-        tx: TxContext<'_>,
-        (desc, mtu): (&TxDesc, Mtu),
-        super_packet: SuperPacket<'_>,
-    ) {
-        self.transmit_pending(tx);
-        // CAST: `u32` to `usize`, which has 64 bits; a super-packet has at most 64 packets, little longer than a path
-        // MTU.
-        let (payload_len, packets) = (desc.length as usize, desc.packets as u16);
-        let headers = desc.headers.emit(payload_len);
-        trace::packet_out(|| trace_fields(headers.as_slice(), payload_len));
-        self.ipv4_id = self.ipv4_id.wrapping_add(1);
-        let header = SuperPacketHeader {
-            headers: headers.as_slice(),
-            ip: &self.ip_header(),
-            ports: (self.source_port, ROCE_UDP_PORT),
-            packets,
-            longest: desc.longest_packet(mtu) as u16,
-        };
-        // The packets have consecutive identifications.
-        self.ipv4_id = self.ipv4_id.wrapping_add(packets).wrapping_sub(1);
-        let guard = rcu::read_lock();
-        let tx_inflight = self.counted_in();
-        let sent = match self.route(tx.port, &guard) {
-            // The route may have changed since the buffer was begun.
-            Some(route) if route.takes_super_packets(0) => {
-                super_packet.send((&header, payload_len), route, tx_inflight.as_ref())
-            }
-            _ => Xmit::Lost,
-        };
-        self.count(tx, (packets, desc.wire_len(mtu)), sent);
-        self.follows_super_packet = true;
-        self.on_gso_sent(payload_len);
-    }
-
-    /// Returns what counts the buffers that are transmitted now, if anything does.
-    fn counted_in(&self) -> Option<Arc<TxInflight>> {
-        self.tx_inflight.as_ref().filter(|_| self.counted).cloned()
+        self.detects_gso_loss = detects_gso_loss;
     }
 
     /// Counts packets that were passed to the stack, and their bytes of UDP payload.
@@ -450,7 +310,7 @@ impl Path {
         }
     }
 
-    /// Returns the IP header of the packet with the current IPv4 identification.
+    /// Returns the IP header of the next packet.
     fn ip_header(&self) -> IpHeader {
         IpHeader {
             addresses: self.addresses,
@@ -462,44 +322,30 @@ impl Path {
         }
     }
 
-    /// Passes the GSO list to the stack, if there is one, and a packet that an impairment delays. The engine calls it
-    /// after each burst, because nothing else transmits a list that is not full.
+    /// Passes the burst to the stack, if there is one, and a packet that an impairment delays. The engine calls it
+    /// when it has no more packets, because nothing else transmits a burst that is not full.
     pub(crate) fn transmit_pending(&mut self, tx: TxContext<'_>) {
-        self.follows_super_packet = false;
-        self.transmit_list(tx);
+        self.transmit_burst(tx);
         self.send_late(tx);
     }
 
-    fn transmit_list(&mut self, tx: TxContext<'_>) {
-        let Some(gso_list) = self.gso_list.take() else {
-            return;
-        };
-        let (packets, bytes) = (gso_list.packets(), gso_list.payload_len());
-        if packets > 1 {
-            self.on_gso_sent(bytes);
-        }
-        let guard = rcu::read_lock();
-        let tx_inflight = self.counted_in();
-        let qpns = self.qpns;
-        let sent = match self.route(tx.port, &guard) {
-            // Counts as sent, as if the receiver had dropped the packets: the sender must not learn the difference.
-            Some(route) if !is_admitted(qpns, (tx.port, route), packets, &guard) => Xmit::Sent,
-            Some(route) => gso_list.send(route, tx_inflight.as_ref()),
-            None => Xmit::Lost,
-        };
-        self.count(tx, (packets, bytes), sent);
+    /// Returns the route.
+    fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
+        self.update_route(port, guard);
+        self.route.as_ref()
     }
 
-    /// Returns the cached route. Looks it up again if the network has changed. `None`: there is no route, or the netdev
-    /// is being unregistered.
-    fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
-        let netdev = port.netdev(guard)?;
+    /// Looks the cached route up again if the network has changed. There is none if the netdev is being unregistered.
+    fn update_route(&mut self, port: &Port, guard: &rcu::Guard) {
+        let Some(netdev) = port.netdev(guard) else {
+            self.route = None;
+            return;
+        };
         if !self.route.as_ref().is_some_and(Route::is_valid) {
             let flow = (&self.addresses, (self.source_port, ROCE_UDP_PORT));
             self.gso_loss = GsoLoss::default();
             self.route = Route::lookup(netdev, self.ifindex, flow, self.traffic_class).ok();
         }
-        self.route.as_ref()
     }
 }
 

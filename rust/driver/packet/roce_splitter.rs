@@ -6,31 +6,30 @@
 //! Called in any context except hard interrupts. The IP and UDP headers are those of the skb at that time, so the ICRC
 //! also covers what NAT has changed.
 
-use crate::packet::tx_packet::{
+use crate::packet::icrc::{
     trailer_len,
-    KernelCrc, //
+    KernelCrc,
+    Trailer, //
 };
 use rdma::net::super_packet::format::{
     self,
+    EntrySize,
     PacketParts,
     Splitter,
-    SuperPacketParts,
+    MAX_PACKETS,
     MAX_TRAILER_LEN, //
 };
 use roce::{
     segmentation::{
-        gso::PacketSplitter,
+        gso::{
+            PacketSplitter,
+            MAX_COALESCED_PACKETS, //
+        },
         super_packet::SuperPacketSize, //
     },
     wire::{
-        emit::{
-            pad_len,
-            HeaderBuf, //
-        },
-        icrc::{
-            Icrc,
-            ICRC_LEN, //
-        },
+        emit::HeaderBuf,
+        icrc::Icrc,
         ip::Masked,
         packet::{
             Packet,
@@ -40,42 +39,54 @@ use roce::{
 };
 
 const _: () = assert!(MAX_HEADERS_LEN <= format::MAX_HEADERS_LEN);
-const _: () = assert!(3 + ICRC_LEN <= MAX_TRAILER_LEN);
+// CAST: `u16` to `u32`.
+const _: () = assert!(MAX_COALESCED_PACKETS <= MAX_PACKETS as u32);
+const _: () = assert!(Trailer::MAX_LEN <= MAX_TRAILER_LEN);
 
 /// Splits one super-packet.
 pub(crate) struct RoceSplitter {
-    packets: PacketSplitter,
     /// IP and UDP headers of the super-packet, which has the IPv4 identification of the first packet.
     ip_and_udp: Masked,
+    /// Length of the longest packet in bytes, from which the path MTU follows.
+    longest: u16,
     /// Index of the next packet.
     index: u16,
-    /// The current packet.
+    /// Packets of the current entry that are left.
+    packets: Option<PacketSplitter>,
+    current: Option<Current>,
+}
+
+/// The current packet.
+struct Current {
     headers: HeaderBuf,
     masked: Masked,
+    payload_len: usize,
 }
 
 impl Splitter for RoceSplitter {
-    fn new(super_packet: &SuperPacketParts<'_>) -> Option<(Self, usize)> {
-        let size = SuperPacketSize {
-            len: super_packet.len,
-            packets: super_packet.packets.into(),
-            longest: super_packet.longest.into(),
-        };
-        let (packet, mtu) = Packet::parse_super_packet(super_packet.headers, size).ok()?;
-        let ip_and_udp = Masked::received(super_packet.ip_and_udp).ok()?;
-        let splitter = Self {
-            packets: packet.split(mtu),
-            ip_and_udp,
+    fn new(ip_and_udp: &[u8], longest: u16) -> Option<Self> {
+        Some(Self {
+            ip_and_udp: Masked::received(ip_and_udp).ok()?,
+            longest,
             index: 0,
-            headers: packet.headers(),
-            masked: ip_and_udp,
+            packets: None,
+            current: None,
+        })
+    }
+
+    fn begin_entry(&mut self, headers: &[u8], size: EntrySize) -> Option<usize> {
+        let size = SuperPacketSize {
+            len: size.len.into(),
+            packets: size.packets.into(),
+            longest: self.longest.into(),
         };
-        Some((splitter, packet.payload_offset()))
+        let (packet, mtu) = Packet::parse_super_packet(headers, size).ok()?;
+        self.packets = Some(packet.split(mtu));
+        Some(packet.payload_offset())
     }
 
     fn next(&mut self) -> Option<PacketParts<'_>> {
-        let (headers, payload_len) = self.packets.advance()?;
-        self.headers = *headers;
+        let (headers, payload_len) = self.packets.as_mut()?.advance()?;
         // CAST: At most one path MTU.
         let payload_len = payload_len as usize;
         let trailer_len = trailer_len(payload_len);
@@ -83,26 +94,36 @@ impl Splitter for RoceSplitter {
             .len()
             .wrapping_add(payload_len)
             .wrapping_add(trailer_len);
-        self.masked = self.ip_and_udp;
-        self.masked.select_packet(self.index, udp_payload_len);
+        let mut masked = self.ip_and_udp;
+        masked.select_packet(self.index, udp_payload_len);
         self.index = self.index.wrapping_add(1);
+        let current = self.current.insert(Current {
+            headers: *headers,
+            masked,
+            payload_len,
+        });
         Some(PacketParts {
-            headers: self.headers.as_slice(),
+            headers: current.headers.as_slice(),
             payload_len,
             trailer_len,
         })
     }
 
-    fn trailer(&self, payload: &[u8]) -> [u8; MAX_TRAILER_LEN] {
-        let pad = pad_len(payload.len());
-        let icrc = Icrc::<KernelCrc>::headers(&self.masked, self.headers.as_slice())
-            .payload(payload)
-            .pad(pad)
-            .finish();
-        let mut trailer = [0; MAX_TRAILER_LEN];
-        for (to, from) in trailer.iter_mut().skip(pad).zip(icrc) {
-            *to = from;
+    fn trailer(&self, crc: impl FnOnce(u32) -> u32) -> [u8; MAX_TRAILER_LEN] {
+        let mut bytes = [0; MAX_TRAILER_LEN];
+        let Some(Current {
+            headers,
+            masked,
+            payload_len,
+        }) = &self.current
+        else {
+            return bytes;
+        };
+        let icrc = Icrc::<KernelCrc>::headers(masked, headers.as_slice()).payload_with(crc);
+        let trailer = Trailer::new(icrc, *payload_len);
+        for (to, from) in bytes.iter_mut().zip(trailer.as_slice()) {
+            *to = *from;
         }
-        trailer
+        bytes
     }
 }

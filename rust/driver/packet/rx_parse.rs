@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parses and verifies received packets, and coalesces consecutive ones.
+//! Parses and verifies received packets.
 //!
 //! The engines call it for each packet in their inbox, in process context or softirq. The ICRC is computed over the
 //! fragments of the buffer in place. Takes no lock and allocates nothing.
 
 use crate::{
-    packet::tx_packet::KernelCrc,
+    packet::icrc::KernelCrc,
     port::state::Port, //
 };
 use rdma::{
     ib::trace,
-    net::rx::{
-        coalesced::{
-            CoalescedPackets,
-            PayloadLayout, //
-        },
-        packet::RxPacket, //
-    }, //
+    net::rx::packet::RxPacket, //
 };
 use roce::{
     id::Pkey,
@@ -28,7 +22,6 @@ use roce::{
     },
     status::DropReason,
     wire::{
-        bth::BTH_LEN,
         icrc::{
             Icrc,
             ICRC_LEN, //
@@ -64,62 +57,27 @@ pub(crate) fn packet<'a>(
     }
 }
 
-/// Adds to `coalesced` the packets that continue the message of its only packet, `first`, and returns one packet for
-/// all of them. Does nothing unless `first` has the expected PSN: the engine must examine duplicate and early packets
-/// one by one. `None` if for that reason a super-packet must be split first. Stops at the first packet that does not
-/// continue the message or is invalid; the caller handles it next.
+/// Returns whether an engine that expects this PSN can handle `packet` at once. `false`: it is several packets, which
+/// the engine must examine one by one, because they are duplicate or early, or are divided for another path MTU.
 #[inline]
-pub(crate) fn coalesce<'a>(
-    port: &Port,
-    coalesced: &mut CoalescedPackets<'_>,
-    first: &Packet<'a>,
-    (expected_psn, mtu): (Psn, Mtu),
-) -> Option<Packet<'a>> {
-    let in_sync = first.psn() == expected_psn;
-    if first.packets() > 1 {
-        // CAST: A super-packet has less than 64 KiB.
-        let len = first.payload_len() as u32;
-        let position = first.opcode().position();
-        let fits = mtu.allows_super_packet(position, first.packets(), len);
-        return (in_sync && fits).then_some(*first);
+pub(crate) fn is_whole(packet: &Packet<'_>, (expected_psn, mtu): (Psn, Mtu)) -> bool {
+    if packet.packets() == 1 {
+        return true;
     }
-    if !in_sync {
-        return Some(*first);
-    }
-    let layout = PayloadLayout {
-        start: first.payload_offset(),
-        skip: BTH_LEN,
-        // CAST: `usize` has 64 bits.
-        per_packet: mtu.bytes() as usize,
-    };
-    let mut packet = *first;
-    // Terminates: a buffer has at most 64 packets.
-    while let Some(next) = coalesced.next() {
-        let mut header_copy = [0; MAX_HEADERS_LEN];
-        let parsed = parse(&next, &mut header_copy).ok();
-        let longer = parsed.and_then(|(headers, next_packet)| {
-            let longer = packet.coalesce(&next_packet, mtu)?;
-            verify_icrc(port, (&next, headers), &next_packet).ok()?;
-            trace_packet_in(&next, &next_packet);
-            Some(longer)
-        });
-        let Some(longer) = longer else {
-            break;
-        };
-        packet = longer;
-        coalesced.push(next, layout);
-    }
-    Some(packet)
+    // CAST: A super-packet has less than 64 KiB.
+    let len = packet.payload_len() as u32;
+    let position = packet.opcode().position();
+    packet.psn() == expected_psn && mtu.allows_super_packet(position, packet.packets(), len)
 }
 
-/// Returns the length of the packets in bytes of UDP payload, as on the wire. `first` is the first packet.
+/// Returns the length of the packets in bytes of UDP payload, as on the wire.
 #[inline]
-pub(crate) fn wire_len(coalesced: &CoalescedPackets<'_>, first: &Packet<'_>) -> usize {
-    let Some((_, longest)) = coalesced.first().skb().super_packet_size() else {
-        return coalesced.udp_payload_len();
+pub(crate) fn wire_len(rx: &RxPacket<'_>, packet: &Packet<'_>) -> usize {
+    let Some(longest) = rx.skb().longest_packet() else {
+        return rx.udp_payload_len();
     };
     let mtu = Mtu::of_longest_packet(longest.into());
-    mtu.map_or(0, |mtu| first.wire_len(mtu))
+    mtu.map_or(0, |mtu| packet.wire_len(mtu))
 }
 
 /// Returns the headers of a packet, as bytes and parsed.
@@ -129,24 +87,23 @@ fn parse<'a>(
     header_copy: &'a mut HeaderCopy,
 ) -> Result<(&'a [u8], Packet<'a>), DropReason> {
     let headers: &[u8] = rx.peek(header_copy).map_err(|_| DropReason::TooShort)?;
-    let packet = match rx.skb().super_packet_size() {
-        Some(size) => parse_super_packet(rx, headers, size)?,
+    let packet = match rx.skb().longest_packet() {
+        Some(longest) => parse_entry(rx, headers, longest)?,
         None => Packet::parse(headers, rx.udp_payload_len())?,
     };
     Ok((headers, packet))
 }
 
-/// Returns the super-packet with these headers, which has that many packets of that length at most. Not inlined, so
-/// that the code of a packet stays small.
+/// Returns the packets of an entry of a super-packet. Not inlined, so that the code of a packet stays small.
 #[inline(never)]
-fn parse_super_packet<'a>(
+fn parse_entry<'a>(
     rx: &RxPacket<'_>,
     headers: &'a [u8],
-    (packets, longest): (u16, u16),
+    longest: u16,
 ) -> Result<Packet<'a>, DropReason> {
     let size = SuperPacketSize {
         len: rx.udp_payload_len(),
-        packets: packets.into(),
+        packets: rx.packets().into(),
         longest: longest.into(),
     };
     let (packet, _) = Packet::parse_super_packet(headers, size)?;
@@ -175,16 +132,13 @@ fn verify_icrc(
 ) -> Result<(), DropReason> {
     let skb = rx.skb();
     let skip_icrc = skb.is_local_gso() && !port.verifies_every_icrc();
-    // All packets of a buffer share the IP and UDP headers, which were checked with the first.
+    // All entries of a super-packet share the IP and UDP headers, which were checked with the first.
     if skip_icrc && rx.index() != 0 {
         return Ok(());
     }
-    let mut masked = Masked::received(skb.ip_and_udp_header())?;
+    let masked = Masked::received(skb.ip_and_udp_header())?;
     if skip_icrc {
         return Ok(());
-    }
-    if skb.packets() > 1 {
-        masked.select_packet(rx.index(), rx.udp_payload_len());
     }
     let start = packet.payload_offset();
     let headers = headers.get(..start).ok_or(DropReason::TooShort)?;

@@ -53,7 +53,7 @@ counters! {
     SendErrors = c"send_err",
     /// Packets of `SentPackets` that went to a local peer by loopback.
     LoopbackPackets = c"local_pkts",
-    /// Transmissions, of a packet or a GSO list, for which a queue reported congestion.
+    /// Transmissions for which a queue reported congestion.
     Congested = c"tx_congested",
     /// Buffers received with several packets.
     ReceivedGsoLists = c"rcvd_bursts",

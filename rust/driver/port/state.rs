@@ -16,7 +16,8 @@ use crate::{
         counters::Counters,
         impair::PortImpairments,
         workqueues::Workqueues, //
-    }, //
+    },
+    queue::srq::Srq, //
 };
 use core::ops::Deref;
 use kernel::{
@@ -61,8 +62,8 @@ use roce::{
 };
 
 /// Overhead of a packet for which the core and adapters leave room, in bytes (`iboe_get_mtu()`): the headers of an
-/// atomic request of XRC over IPv6, with an XRCETH (4 bytes) and an AtomicETH (28 bytes) after the BTH. No packet of
-/// this driver has more. Ends that left different room would choose different path MTUs.
+/// atomic request of XRC over IPv6, with an XRCETH (4 bytes) and an AtomicETH (28 bytes) after the BTH. Ends that left
+/// different room would choose different path MTUs.
 const MAX_OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 4 + 28 + ICRC_LEN;
 
 /// The rate of a port before it was first read.
@@ -72,8 +73,8 @@ pub(super) const UNKNOWN_RATE: u32 = 0;
 /// itself. The source address of a packet does not identify the sending QP, because all QPs of a port share it.
 pub(crate) trait SpoofFilter: Send + Sync {
     /// Returns whether packets may go between the QPs with the numbers `qpns` (from, to) within the namespace `net`.
-    /// If not, counts them as dropped by the destination port. The receiver checks packets for other services than RC
-    /// and UC.
+    /// If not, counts them as dropped by the destination port. The receiver checks packets for other services than RC,
+    /// UC and XRC.
     fn admits(&self, qpns: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
 }
 
@@ -112,6 +113,9 @@ pub(crate) struct Port {
     /// AHs of processes, by the number in their datagram WQEs.
     #[pin]
     ahs: RcuTable<Ah>,
+    /// SRQs of XRC, by number.
+    #[pin]
+    xrc_srqs: RcuTable<Srq>,
     counters: Counters,
     /// Number of multicast groups with an attached QP.
     mcast_groups: Atomic<u32>,
@@ -147,6 +151,7 @@ impl Port {
             netdev: PortDev::new(netdev),
             keys <- KeyTable::new(),
             ahs <- RcuTable::new(),
+            xrc_srqs <- RcuTable::new(),
             counters: Counters::new()?,
             mcast_groups: Atomic::new(0),
             rate: Atomic::new(UNKNOWN_RATE),
@@ -223,6 +228,11 @@ impl Port {
     /// Returns the AHs of processes.
     pub(crate) fn ahs(&self) -> &RcuTable<Ah> {
         &self.ahs
+    }
+
+    /// Returns the SRQs of XRC, by number.
+    pub(crate) fn xrc_srqs(&self) -> &RcuTable<Srq> {
+        &self.xrc_srqs
     }
 
     /// Returns the network namespace of the port.

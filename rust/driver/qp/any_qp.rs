@@ -9,15 +9,19 @@ use crate::{
         engine::Engine,
         modify,
         queue_pair::{
-            self,
-            Qp, //
+            KernelPosts,
+            Qp,
+            Transport, //
         },
-        rc::Rc,
+        rc::{
+            Rc,
+            RcEngines, //
+        },
         shared::QpShared,
         uc::Uc,
-        ud::Ud, //
-    },
-    queue::rq::PostedRecvs, //
+        ud::Ud,
+        xrc::Xrc, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -32,7 +36,8 @@ use rdma::{
         },
         restrack::RestrackEntry, //
     },
-    net::rx::skb::RxSkb, //
+    net::rx::skb::RxSkb,
+    sync::read_section::ReadSection, //
 };
 use roce::{
     segmentation::mtu::Mtu,
@@ -50,6 +55,8 @@ pub(crate) enum AnyQp {
     Uc(Arc<Qp<Uc>>),
     /// Unreliable datagrams, and the general services QP.
     Ud(Arc<Qp<Ud>>),
+    /// Extended reliable connection.
+    Xrc(Arc<Qp<Xrc>>),
 }
 
 /// Evaluates `$body` with `$qp` bound to the [`Qp`] in an [`AnyQp`].
@@ -59,6 +66,7 @@ macro_rules! with_qp {
             AnyQp::Rc($qp) => $body,
             AnyQp::Uc($qp) => $body,
             AnyQp::Ud($qp) => $body,
+            AnyQp::Xrc($qp) => $body,
         }
     };
 }
@@ -90,23 +98,10 @@ impl AnyQp {
         let (attr, caps) = (query.attr, query.caps);
         details.put(c"max_send_wr", caps.max_send_wr.into());
         details.put(c"max_recv_wr", caps.max_recv_wr.into());
-        if let Self::Rc(qp) = self {
-            details.put(c"path_mtu", path_mtu(attr.path_mtu).into());
-            details.put(c"timeout", attr.timeout.into());
-            details.put(c"retry_cnt", attr.retry_cnt.into());
-            details.put(c"rnr_retry", attr.rnr_retry.into());
-            details.put(c"max_rd_atomic", attr.max_rd_atomic.into());
-            details.put(c"max_dest_rd_atomic", attr.max_dest_rd_atomic.into());
-            let ((window, rate), _) = qp.sender().enter(|engine| {
-                let requester = engine.requester();
-                (requester.congestion_window(), requester.rate())
-            });
-            // An event that arrived meanwhile was left to us.
-            qp.as_arc_borrow().run_sender();
-            details.put(c"cwnd", window.into());
-            if let Some(rate) = rate {
-                details.put(c"rate_mbit_s", rate.mbit_s());
-            }
+        match self {
+            Self::Rc(qp) => describe_connection(qp, &attr, details),
+            Self::Xrc(qp) => describe_connection(qp, &attr, details),
+            _ => {}
         }
         for (name, value) in self.shared().traffic().values() {
             details.put(name, value);
@@ -143,9 +138,14 @@ impl AnyQp {
         with_qp!(self, qp => qp.as_arc_borrow().doorbell())
     }
 
-    /// Returns the posted receives of a ULP.
-    pub(crate) fn receive_posts(&self) -> Option<&PostedRecvs> {
-        with_qp!(self, qp => qp.posts().and_then(|posts| posts.receives.as_deref()))
+    /// Returns where a kernel consumer posts.
+    pub(crate) fn posts(&self) -> Option<&KernelPosts> {
+        with_qp!(self, qp => qp.posts())
+    }
+
+    /// Handles sends that a ULP has posted. For any context.
+    pub(crate) fn sends_posted(&self) {
+        with_qp!(self, qp => qp.as_arc_borrow().sends_posted());
     }
 
     /// Handles receives that a ULP has posted. For any context.
@@ -156,12 +156,7 @@ impl AnyQp {
     /// Returns whether packets with this opcode belong to QPs of this service.
     #[inline]
     pub(crate) fn serves(&self, opcode: Opcode) -> bool {
-        opcode.service()
-            == match self {
-                Self::Rc(_) => Service::Rc,
-                Self::Uc(_) => Service::Uc,
-                Self::Ud(_) => Service::Ud,
-            }
+        opcode.service() == with_qp!(self, qp => service(qp))
     }
 
     /// Returns whether CNPs reduce the rate of this QP: it has a peer to send to, and congestion control is on.
@@ -171,14 +166,40 @@ impl AnyQp {
 
     /// Receives packets, the first with an opcode that this QP [serves](Self::serves), or a CNP. Softirq.
     #[inline]
-    pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb) {
+    pub(crate) fn arrived(&self, (opcode, skb): (Opcode, RxSkb), section: &ReadSection) {
         // A CNP goes to the receive engine, which knows the peer first.
         with_qp!(self, qp => if opcode.is_response() {
-            qp.as_arc_borrow().response_arrived(skb);
+            qp.as_arc_borrow().response_arrived(skb, section);
         } else {
-            qp.as_arc_borrow().request_arrived(skb);
+            qp.as_arc_borrow().request_arrived(skb, section);
         });
     }
+}
+
+/// Adds the details of a reliable connection.
+fn describe_connection<T: RcEngines>(qp: &Arc<Qp<T>>, attr: &QpAttr, details: &mut RestrackEntry) {
+    details.put(c"path_mtu", path_mtu(attr.path_mtu).into());
+    details.put(c"timeout", attr.timeout.into());
+    details.put(c"retry_cnt", attr.retry_cnt.into());
+    details.put(c"rnr_retry", attr.rnr_retry.into());
+    details.put(c"max_rd_atomic", attr.max_rd_atomic.into());
+    details.put(c"max_dest_rd_atomic", attr.max_dest_rd_atomic.into());
+    let ((window, rate), _) = qp.sender().enter(|engine| {
+        let requester = engine.requester();
+        (requester.congestion_window(), requester.rate())
+    });
+    // An event that arrived meanwhile was left to us.
+    qp.as_arc_borrow().run_sender();
+    details.put(c"cwnd", window.into());
+    if let Some(rate) = rate {
+        details.put(c"rate_mbit_s", rate.mbit_s());
+    }
+}
+
+/// Returns the service of a QP.
+#[inline]
+fn service<T: Transport>(_qp: &Qp<T>) -> Service {
+    T::SERVICE
 }
 
 /// Returns the bytes of a path MTU code; 0 if it is not set.
@@ -187,7 +208,7 @@ fn path_mtu(code: u32) -> u32 {
 }
 
 /// Removes completions that a ULP has not polled yet. The QP is quiesced.
-fn purge_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
+fn purge_completions<T: Transport>(qp: &Qp<T>) {
     if qp.posts().is_some() {
         let token = qp.shared().handle().token();
         let (send_cq, _) = qp.sender().enter(|engine| engine.core().cq.clone());

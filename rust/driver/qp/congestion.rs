@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion control in the engines: CNPs that answer marked packets, and the rate of engines whose protocol state
-//! machine has no clock. The algorithms are in [`roce::congestion`].
+//! Congestion control in the engines: CNPs that answer marked packets. The algorithms are in [`roce::congestion`].
 //!
 //! The flow of an ECN mark:
 //!
 //! 1. `rx` finds the mark of a received packet, or the inbox of the QP is full. [`QpShared::note_congestion`].
 //! 2. The engine that received it calls [`notify_peer`], which sends a CNP.
 //! 3. The receive engine of the peer receives the CNP, and [`on_cnp`] counts it. The next run of each engine finds the
-//!    count changed, and reduces the rate of its [`Sender`], if it has one.
+//!    count changed, and reduces the rate of its [`Sender`](roce::congestion::Sender), if it has one.
 
 use crate::{
     packet::path::Path,
     port::counters::Counter,
     qp::{
-        actions::Actions,
         run::QpRun,
         shared::QpShared, //
     }, //
 };
 use rdma::sync::timer::now;
-use roce::{
-    congestion::Sender,
-    segmentation::tx_desc::BurstLimit,
-    time::Instant,
-    wake::Wake, //
-};
+use roce::time::Instant;
 
 /// Sends a CNP to the peer if packets have met congestion since the last call, unless another was sent a moment ago.
 /// Called by both engines after they have processed their inbox.
@@ -51,44 +44,4 @@ fn send_cnp(qp: &QpRun<'_>, path: Option<&mut Path>) {
 pub(crate) fn on_cnp(qp: &QpShared) {
     qp.count_cnp();
     qp.port().counters().count(Counter::HandledCnps);
-}
-
-/// Returns how much of `limit` the rate of `sender` admits now. `None`: nothing, and `actions` holds when to run again.
-#[inline]
-pub(crate) fn admitted(
-    sender: &mut Sender,
-    limit: BurstLimit,
-    actions: &mut Actions,
-) -> Option<BurstLimit> {
-    // The clock is read only if it matters.
-    match sender.is_limited() {
-        true => admitted_now(sender, limit, actions),
-        false => Some(limit),
-    }
-}
-
-#[cold]
-fn admitted_now(
-    sender: &mut Sender,
-    limit: BurstLimit,
-    actions: &mut Actions,
-) -> Option<BurstLimit> {
-    let now = Instant::from_nanos(now());
-    sender.on_time(now);
-    let limit = sender.burst_limit(now, limit);
-    match (limit.packets, sender.paused_until()) {
-        (0, Some(until)) => {
-            actions.wake_at(Wake::Pace, until.as_nanos());
-            None
-        }
-        _ => Some(limit),
-    }
-}
-
-/// Packets with `bytes` bytes of payload in all were sent.
-#[inline]
-pub(crate) fn on_sent(sender: &mut Sender, packets: u32, bytes: u32) {
-    if sender.is_limited() {
-        sender.on_sent(Instant::from_nanos(now()), packets, bytes);
-    }
 }

@@ -10,7 +10,7 @@ use crate::{
     packet::path::Path,
     qp::{
         actions::Actions,
-        early::EarlyPackets,
+        out_of_order::EarlyPackets,
         run::QpRun,
         shared::QpShared, //
     },
@@ -19,7 +19,8 @@ use crate::{
             Cq,
             Overflow, //
         },
-        cq_moderation::CqEvent, //
+        cq_moderation::CqEvent,
+        sq::SendQueue, //
     }, //
 };
 use kernel::{
@@ -32,7 +33,7 @@ use rdma::{
         wc::Wc, //
     },
     net::rx::{
-        coalesced::CoalescedPackets,
+        packet::RxPacket,
         queue::SkbQueue, //
     },
     sync::exclusive::More, //
@@ -59,8 +60,8 @@ pub(crate) const TX_BURST_LIMIT: BurstLimit = BurstLimit {
     packets: 128,
 };
 
-/// Budget of one run of another engine for transmission. The packets fit in one GSO list: it has at most 64 packets and
-/// 64 KiB, and the 4 KiB above `bytes` leave room for headers.
+/// Budget of one run of another engine for transmission. The packets fit in one super-packet: it has at most 64 packets
+/// and 64 KiB, and the 4 KiB above `bytes` leave room for headers.
 pub(crate) const TX_LIST_LIMIT: BurstLimit = BurstLimit {
     bytes: 60 << 10,
     packets: 64,
@@ -116,6 +117,7 @@ impl EngineCore {
     pub(crate) fn on_request(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
         actions.established |= !self.peer_seen && qp.is_before_rts();
         self.peer_seen = true;
+        qp.count_request();
     }
 
     /// Goes to RESET.
@@ -182,7 +184,7 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     fn handle(
         &mut self,
         _qp: &QpRun<'_>,
-        _packet_and_source: (&Packet<'_>, &CoalescedPackets<'_>),
+        _packet_and_source: (&Packet<'_>, &RxPacket<'_>),
         _actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         Err(DropReason::WrongService)
@@ -201,6 +203,11 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     /// Returns whether the requests that were in progress before SQD are complete.
     fn is_drained(&self) -> bool {
         true
+    }
+
+    /// The send queue that it consumes.
+    fn send_queue(&mut self) -> Option<&mut SendQueue> {
+        None
     }
 
     /// Goes to RESET: discards posted requests and replies.
@@ -246,6 +253,20 @@ pub(crate) fn push_wc(cq: &Cq, wc: &Wc, urgent: bool, actions: &mut Actions) {
         Ok(event) => actions.cq_event_due |= event == CqEvent::Due,
         Err(Overflow) => actions.fail(Some(QpEvent::Fatal)),
     }
+}
+
+/// As [`push_completion`], for a CQ that is not that of the engine: that of an SRQ of XRC. Notifies the consumer at
+/// once.
+pub(crate) fn push_srq_completion(
+    qp: &QpShared,
+    cq: &Cq,
+    (done, solicited): (&Completion, bool),
+    actions: &mut Actions,
+) {
+    let own_is_due = core::mem::take(&mut actions.cq_event_due);
+    push_completion(qp, cq, done, solicited, actions);
+    notify_consumer(cq, actions);
+    actions.cq_event_due = own_is_due;
 }
 
 /// Notifies the consumer of `cq`, the CQ of the engine that runs, if completions of this run call for it. Called when

@@ -6,17 +6,18 @@
 //! - `engine`: what the services implement, and what all engines have. `poll`: one run. `run`: what a run works with.
 //!   `rx`, `tx`: packets received and sent. `early`: packets that are kept. `actions`: side effects of a run. `wakes`:
 //!   when engines run without an event. [`shared`]: state that both engines use.
-//! - `recv_context`: callbacks of a message receiver. `tx_limit`: local transmit limit. `congestion`: CNPs and rates.
-//! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
+//! - `recv_context`: callbacks of a message receiver. `gate`: whether an engine may send. `congestion`: CNPs.
+//! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`], [`xrc`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
 
 mod actions;
 pub(crate) mod any_qp;
 mod congestion;
-mod early;
 mod engine;
+mod gate;
 mod modify;
+mod out_of_order;
 mod poll;
 pub(crate) mod post;
 pub(crate) mod queue_pair;
@@ -26,7 +27,7 @@ mod run;
 mod rx;
 pub(crate) mod shared;
 mod tx;
-mod tx_limit;
 pub(crate) mod uc;
 pub(crate) mod ud;
 mod wakes;
+pub(crate) mod xrc;

@@ -15,13 +15,19 @@ use crate::{
             SendEngine, //
         },
         run::QpRun,
-        rx::process_inbox,
+        rx::{
+            enqueue,
+            process_inbox, //
+        },
         shared::QpShared, //
     }, //
 };
 use rdma::{
     ib::qp_attr::IbQpState,
-    net::rx::queue::SkbQueue,
+    net::rx::{
+        queue::SkbQueue,
+        skb::RxSkb, //
+    },
     sync::{
         exclusive::{
             Exclusive,
@@ -37,11 +43,12 @@ use roce::{
     wake::NextWake, //
 };
 
-/// Runs `engine`: processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget.
+/// Runs `engine`: processes the packets in `inbox`, then `skb`, which has just arrived, the posted requests and the
+/// state of `qp`, up to the budget.
 pub(crate) fn poll_engine(
     engine: &mut impl Engine,
     qp: &QpRun<'_>,
-    inbox: &SkbQueue,
+    (inbox, skb): (&SkbQueue, Option<RxSkb>),
     actions: &mut Actions,
 ) -> More {
     // The run finds all that it waits for again.
@@ -53,14 +60,19 @@ pub(crate) fn poll_engine(
         core.early.clear();
     }
     engine.begin(qp);
-    let arrived = process_inbox(engine, qp, inbox, actions);
+    let arrived = process_inbox(engine, qp, (inbox, skb), actions);
     if !qp.had_failed() {
         notify_peer(qp, engine.core_mut().path.as_deref_mut());
     }
     if engine.core().handled_cnps != qp.cnps() {
         slow_down(engine, qp);
     }
-    let more = engine.work(qp, (inbox, arrived), actions);
+    let mut more = engine.work(qp, (inbox, arrived), actions);
+    if let Some(queue) = engine.send_queue() {
+        let (posted, wake) = queue.end_run(qp.requests());
+        actions.wake(wake);
+        more = more.or(posted);
+    }
     // `modify_qp` drains first and sets SQD after; it then runs the engine again.
     if engine.core().notify_drained && qp.state() == IbQpState::Sqd && engine.is_drained() {
         engine.core_mut().notify_drained = false;
@@ -73,6 +85,24 @@ pub(crate) fn poll_engine(
     actions.commit_failure(qp);
     qp.set_next_wake(actions.next_wake);
     arrived.or(more)
+}
+
+/// Runs `engine` with `skb`, if no other context owns it; otherwise puts `skb` into the inbox. The function `run`
+/// begins the run: it looks at the state of the QP, so the engine must be owned. Returns whether to run the engine, as
+/// for any event.
+pub(crate) fn hand_over<'a, E: Engine + Unpin>(
+    (engine, inbox): (&Exclusive<E>, &SkbQueue),
+    skb: RxSkb,
+    (qp, run): (&QpShared, impl FnOnce() -> QpRun<'a>),
+    actions: &mut Actions,
+) -> bool {
+    let mut skb = Some(skb);
+    let entered =
+        engine.try_enter(|engine| poll_engine(engine, &run(), (inbox, skb.take()), actions));
+    match skb {
+        Some(skb) => enqueue(qp, inbox, skb),
+        None => entered != Some((More::No, Pending::None)),
+    }
 }
 
 /// Reacts to the CNPs that were received since the last reaction, together.

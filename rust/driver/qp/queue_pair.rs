@@ -32,16 +32,22 @@ use self::work::{
     SEND_WORK, //
 };
 use crate::{
+    port::ah::PostedAhs,
     qp::{
         actions::Actions,
         poll::{
+            hand_over,
             poll_engine,
             reset_engine, //
         },
         run::QpRun,
+        rx::enqueue,
         shared::QpShared, //
     },
-    queue::rq::PostedRecvs, //
+    queue::{
+        producer::Posts,
+        sq::SendSize, //
+    }, //
 };
 use kernel::{
     new_mutex,
@@ -104,24 +110,28 @@ const DOORBELL_TURNS: u32 = 16;
 /// While requests are handled as they arrive, one buffer in this many is left to the work item.
 const GATHER_INTERVAL: u32 = 32;
 
-/// Posted requests of a ULP.
-pub(crate) struct KernelPosts<S> {
+/// Where a kernel consumer posts.
+pub(crate) struct KernelPosts {
     /// Sends.
-    pub(crate) sends: S,
+    pub(crate) sends: Arc<Posts>,
     /// Receives, unless they come from an SRQ.
-    pub(crate) receives: Option<Arc<PostedRecvs>>,
+    pub(crate) receives: Option<Arc<Posts>>,
+    /// Address handles of posted datagrams, if the service is one of datagrams.
+    pub(crate) ahs: Option<Arc<PostedAhs>>,
 }
 
 /// Parameters of a QP, apart from its engines.
-pub(crate) struct QpConfig<T: Transport> {
+pub(crate) struct QpConfig {
     /// State that both engines use.
     pub(crate) shared: QpShared,
     /// Capabilities of the QP.
     pub(crate) caps: QpCaps,
     /// Whether every send is signaled.
     pub(crate) signal_all: bool,
-    /// Posted requests of a ULP. `None` for a process, which has rings.
-    pub(crate) posts: Option<KernelPosts<T::Sends>>,
+    /// Sends that may be in progress.
+    pub(crate) send_size: SendSize,
+    /// Where a kernel consumer posts. `None` for a process, which writes to its rings.
+    pub(crate) posts: Option<KernelPosts>,
 }
 
 /// The engines of a new QP of service `T`. They are large, and the stack is small.
@@ -133,7 +143,7 @@ pub(crate) type Engines<T> = (
 /// A queue pair.
 #[pin_data]
 pub(crate) struct Qp<T: Transport> {
-    config: QpConfig<T>,
+    config: QpConfig,
     /// Attributes that the consumer has set, for `query_qp`. Held for all of `modify_qp`.
     #[pin]
     attr: Mutex<QpAttr>,
@@ -192,7 +202,7 @@ impl<T: Transport> Qp<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        config: QpConfig<T>,
+        config: QpConfig,
         (sender, receiver): Engines<T>,
         live_ref: LiveRef,
     ) -> Result<Arc<Self>> {
@@ -254,13 +264,13 @@ impl<T: Transport> Qp<T> {
         }
     }
 
-    /// Returns whether every send is signaled.
-    pub(crate) fn signals_all(&self) -> bool {
-        self.config.signal_all
+    /// Returns how many sends may be in progress.
+    pub(crate) fn send_size(&self) -> SendSize {
+        self.config.send_size
     }
 
-    /// Returns the posted requests of a ULP.
-    pub(crate) fn posts(&self) -> Option<&KernelPosts<T::Sends>> {
+    /// Returns where a kernel consumer posts.
+    pub(crate) fn posts(&self) -> Option<&KernelPosts> {
         self.config.posts.as_ref()
     }
 
@@ -365,17 +375,19 @@ impl<T: Transport> Qp<T> {
         }
     }
 
-    /// Queues received requests and runs the receive engine. Softirq.
-    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
-        if !self.enqueue(&self.request_inbox, skb) {
-            return;
+    /// Handles a received request, within `section`. Softirq.
+    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, section: &ReadSection) {
+        if self.shared().is_failed() {
+            return self.drop_packets(&skb);
         }
-        match self.receive_deferred.load(Relaxed) || self.gathers_requests() {
-            // Leave the requests to the work item. If it continues with responses: a peer on this host sends new
-            // requests when responses arrive, in the same pass of the network softirq. If the engine ran here,
-            // that pass would not end before all responses are sent.
-            true => self.defer_receiver(),
-            false => self.run_receiver(),
+        if !self.receive_deferred.load(Relaxed) && !self.gathers_requests() {
+            return self.receive_request(skb, section);
+        }
+        // Leave the requests to the work item. If it continues with responses: a peer on this host sends new requests
+        // when responses arrive, in the same pass of the network softirq. If the engine ran here, that pass would not
+        // end before all responses are sent.
+        if enqueue(self.shared(), &self.request_inbox, skb) {
+            self.defer_receiver();
         }
     }
 
@@ -409,27 +421,31 @@ impl<T: Transport> Qp<T> {
         self.run_receiver();
     }
 
-    /// Queues received responses and runs the send engine. Softirq.
-    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
-        if self.enqueue(&self.response_inbox, skb) {
+    /// Handles a received response, within `section`. Softirq.
+    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, section: &ReadSection) {
+        if self.shared().is_failed() {
+            return self.drop_packets(&skb);
+        }
+        let mut actions = Actions::default();
+        let run = || QpRun::of_sender(self.shared(), section);
+        let engine_and_inbox = (&self.sender, &self.response_inbox);
+        let is_due = hand_over(engine_and_inbox, skb, (self.shared(), run), &mut actions);
+        self.sender_ran(actions);
+        if is_due {
             self.run_sender();
         }
     }
 
-    fn enqueue(&self, inbox: &SkbQueue, skb: RxSkb) -> bool {
-        if self.shared().is_failed() {
-            self.drop_packets(&skb);
-            return false;
+    /// Runs the receive engine with a request that has arrived, as [`Qp::response_arrived`] the other.
+    fn receive_request(self: ArcBorrow<'_, Self>, skb: RxSkb, section: &ReadSection) {
+        let mut actions = Actions::default();
+        let run = || QpRun::of_receiver(self.shared(), section);
+        let engine_and_inbox = (&self.receiver, &self.request_inbox);
+        let is_due = hand_over(engine_and_inbox, skb, (self.shared(), run), &mut actions);
+        self.receiver_ran(actions, Pending::None);
+        if is_due {
+            self.run_receiver();
         }
-        let packets = skb.packets();
-        let queued = inbox.push(skb);
-        if !queued {
-            let counters = self.shared().port().counters();
-            counters.dropped_all(DropReason::QueueFull, packets);
-            // The peer sends faster than this host receives: the next run sends a CNP.
-            self.shared().note_congestion();
-        }
-        queued
     }
 
     /// Counts packets for a QP in the error state. Running an engine for each would only scan the posted
@@ -455,11 +471,18 @@ impl<T: Transport> Qp<T> {
     /// As [`Qp::run_sender`], but leaves the rest to the caller.
     fn sender_turn(self: ArcBorrow<'_, Self>) -> Pending {
         let mut actions = Actions::default();
+        let guard = ReadSection::enter();
         let pending = self.sender.run(|engine| {
-            let guard = ReadSection::enter();
             let qp = QpRun::of_sender(self.shared(), &guard);
-            poll_engine(engine, &qp, &self.response_inbox, &mut actions)
+            poll_engine(engine, &qp, (&self.response_inbox, None), &mut actions)
         });
+        drop(guard);
+        self.sender_ran(actions);
+        pending
+    }
+
+    /// Applies the side effects of a run of the send engine.
+    fn sender_ran(self: ArcBorrow<'_, Self>, actions: Actions) {
         let page_faults = &self.shared().port().workqueues().page_faults;
         // A work item that is queued already will do.
         if actions.tx_fault {
@@ -469,17 +492,22 @@ impl<T: Transport> Qp<T> {
             let _ = page_faults.enqueue::<Arc<Self>, SEND_RX_FAULT_WORK>(self.into());
         }
         self.apply(actions);
-        pending
     }
 
     /// Runs the receive engine, here unless another context owns it. For any context but hard interrupts.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
+        let guard = ReadSection::enter();
         let pending = self.receiver.run(|engine| {
-            let guard = ReadSection::enter();
             let qp = QpRun::of_receiver(self.shared(), &guard);
-            poll_engine(engine, &qp, &self.request_inbox, &mut actions)
+            poll_engine(engine, &qp, (&self.request_inbox, None), &mut actions)
         });
+        drop(guard);
+        self.receiver_ran(actions, pending);
+    }
+
+    /// Applies the side effects of a run of the receive engine, and continues it later if work is `pending`.
+    fn receiver_ran(self: ArcBorrow<'_, Self>, actions: Actions, pending: Pending) {
         if let Pending::Work = pending {
             match actions.wants_yield {
                 true => self.yield_cpu(),

@@ -9,25 +9,35 @@ use crate::{
     mem::{
         flush::Flush,
         page_fault::FaultWaits,
-        payload::PayloadSource, //
+        payload::PayloadSource,
+        sg_access::QpMemory, //
     },
     qp::{
         actions::Actions,
-        engine::push_completion,
+        engine::{
+            push_completion,
+            push_srq_completion, //
+        },
         run::QpRun, //
     },
     queue::{
         cq::Cq,
-        rq::RecvQueue, //
+        rq::RecvQueue,
+        srq::Srq,
+        xrcd::Xrcd, //
     }, //
 };
+use kernel::sync::Arc;
 use roce::{
     access::{
         Access,
         AccessError,
         Obstacle, //
     },
-    id::Rkey,
+    id::{
+        Rkey,
+        Srqn, //
+    },
     rc::responder::RequestContext,
     recv_context::RecvContext,
     segmentation::tx_desc::RxPayload,
@@ -53,9 +63,23 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
     pub(crate) waits: &'a mut FaultWaits,
     /// The engine has a response to send, whose memory may be absent as well.
     pub(crate) owes_response: bool,
+    /// XRC: the domain of the QP, and the SRQ that the packet is for.
+    pub(crate) xrc: Option<(&'a Arc<Xrcd>, Option<&'a Srq>)>,
 }
 
-impl<B> QpRecvContext<'_, '_, B> {
+impl<'a, 'g, B> QpRecvContext<'a, 'g, B> {
+    /// Returns the SRQ that the packet names.
+    #[inline]
+    fn named_srq(&self) -> Option<&'a Srq> {
+        self.xrc.and_then(|(_, srq)| srq)
+    }
+
+    /// Returns the memory that the peer can access.
+    #[inline]
+    fn remote_memory(&self) -> QpMemory<'a, 'g> {
+        self.qp.recv_memory(self.named_srq().map(Srq::pd))
+    }
+
     /// Refuses an access to memory if an impairment of the port says so.
     #[inline]
     fn check_impairments(&self) -> Result<(), Obstacle<AccessError>> {
@@ -72,7 +96,10 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         if self.qp.port().impairments().hides_receive(self.qp.number()) {
             return None;
         }
-        let taken = self.queue.take()?;
+        let taken = match self.named_srq() {
+            Some(srq) => return self.queue.take_from(srq),
+            None => self.queue.take()?,
+        };
         // Check the state after taking the receive: it may have been posted because the QP had failed.
         // Receives of an SRQ are not flushed; other QPs use them.
         let is_own_queue = self.queue.pd().is_none();
@@ -87,8 +114,9 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
 
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let (sges, payload) = (self.queue.current(), (self.source, payload));
+        let pd = self.named_srq().map(Srq::pd).or(self.queue.pd());
         self.qp
-            .recv_memory(self.queue.pd())
+            .recv_memory(pd)
             .scatter(sges, offset, payload, &mut self.waits.rx)
     }
 
@@ -104,7 +132,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
             true => self.waits.tx.is_first_try(),
             false => self.waits.rx.is_first_try(),
         };
-        let qp_memory = self.qp.memory();
+        let qp_memory = self.remote_memory();
         match qp_memory.check(remote, length, access, fault_around)? {
             None => {}
             // The READ is executed; only its data waits.
@@ -126,16 +154,21 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     ) -> Result<(), Obstacle<AccessError>> {
         // A message of one packet is not checked before.
         self.check_impairments()?;
-        self.qp
-            .memory()
-            .write_remote((remote, left), (self.source, payload), &mut self.waits.rx)
+        self.remote_memory().write_remote(
+            (remote, left),
+            (self.source, payload),
+            &mut self.waits.rx,
+        )
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
         if done.status != WcStatus::Success {
             self.actions.fail_now(self.qp);
         }
-        push_completion(self.qp, self.cq, &done, solicited, self.actions);
+        match self.named_srq().and_then(Srq::cq) {
+            Some(cq) => push_srq_completion(self.qp, cq, (&done, solicited), self.actions),
+            None => push_completion(self.qp, self.cq, &done, solicited, self.actions),
+        }
     }
 }
 
@@ -145,7 +178,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        self.qp.memory().atomic(remote, op, &mut self.waits.rx)
+        self.remote_memory().atomic(remote, op, &mut self.waits.rx)
     }
 
     fn write_atomic(
@@ -154,8 +187,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         let payload = (self.source, payload);
-        self.qp
-            .memory()
+        self.remote_memory()
             .write_atomic(remote, payload, &mut self.waits.rx)
     }
 
@@ -165,7 +197,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         scope: FlushScope,
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
-        let qp_memory = self.qp.memory();
+        let qp_memory = self.remote_memory();
         let flush = Flush {
             pd: qp_memory.pd.clone(),
             identity: qp_memory.identity,
@@ -180,7 +212,15 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         }
     }
 
+    fn select_srq(&mut self, srqn: Srqn) -> bool {
+        let Some((xrcd, srq)) = &mut self.xrc else {
+            return false;
+        };
+        *srq = self.qp.srq(xrcd, srqn);
+        srq.is_some()
+    }
+
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
-        self.qp.memory().invalidate(rkey, true)
+        self.remote_memory().invalidate(rkey, true)
     }
 }

@@ -13,12 +13,20 @@ use crate::{
     qp::{
         shared::QpShared,
         wakes::EngineWake, //
+    },
+    queue::{
+        srq::Srq,
+        xrcd::Xrcd, //
     }, //
 };
 use core::ops::Deref;
 use kernel::sync::Arc;
 use rdma::sync::read_section::ReadSection;
-use roce::wake::NextWake;
+use roce::{
+    id::Srqn,
+    segmentation::tx_desc::TxPayload,
+    wake::NextWake, //
+};
 
 /// The QP of a running engine. The run is one section, and a key that many packets name is looked up once.
 pub(crate) struct QpRun<'a> {
@@ -98,6 +106,26 @@ impl<'a> QpRun<'a> {
     #[inline]
     pub(crate) fn memory(&self) -> QpMemory<'_, 'a> {
         self.recv_memory(None)
+    }
+
+    /// Returns the SRQ with this number in the XRC domain. `None`: there is no such.
+    pub(crate) fn srq(&self, xrcd: &Arc<Xrcd>, srqn: Srqn) -> Option<&Srq> {
+        let found = self.port().xrc_srqs().get(srqn.get(), self.guard());
+        found.filter(|srq| srq.is_in(xrcd))
+    }
+
+    /// Returns the memory that the payload of a response is in. `xrcd`: the domain of a target QP. If the SRQ is no
+    /// more, it is the memory of the PD of target QPs: none.
+    pub(crate) fn response_memory(
+        &self,
+        xrcd: Option<&Arc<Xrcd>>,
+        source: TxPayload,
+    ) -> QpMemory<'_, 'a> {
+        let srq = match (xrcd, source) {
+            (Some(xrcd), TxPayload::Remote(_, srqn)) => self.srq(xrcd, srqn),
+            _ => None,
+        };
+        self.recv_memory(srq.map(Srq::pd))
     }
 
     /// Returns the memory that receives of `pd` can access; `None` means the PD of the QP. An SRQ may have

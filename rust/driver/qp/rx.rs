@@ -9,7 +9,7 @@ use crate::{
         path::Path,
         roce_splitter::RoceSplitter,
         rx_parse::{
-            coalesce,
+            is_whole,
             packet,
             wire_len, //
         }, //
@@ -18,13 +18,14 @@ use crate::{
     qp::{
         actions::Actions,
         congestion::on_cnp,
-        early::EarlyPackets,
         engine::{
             push_completion,
             Engine,
             RUN_BUDGET, //
         },
-        run::QpRun, //
+        out_of_order::EarlyPackets,
+        run::QpRun,
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
@@ -34,7 +35,7 @@ use crate::{
 use kernel::prelude::*;
 use rdma::{
     net::rx::{
-        coalesced::CoalescedPackets,
+        packet::RxPacket,
         queue::SkbQueue,
         skb::RxSkb, //
     },
@@ -78,21 +79,25 @@ enum Handled {
     Early(Psn),
 }
 
-/// Passes the packets in `inbox` to `engine`, up to the budget, unless one waits for memory. Counts them and their
-/// drops. Returns whether there may be more. A packet that waits for a page fault stays at the head of the inbox.
+/// Passes the packets in `inbox`, and then `skb`, to `engine`, up to the budget, unless one waits for memory. Counts
+/// them and their drops. Returns whether there may be more. Those that are left are in the inbox then; a packet that
+/// waits for a page fault is at its head.
 ///
 /// Packets that do not come from the other end of the path are dropped. Without a path there is no peer, and all are.
 #[inline]
 pub(crate) fn process_inbox<E: Engine>(
     engine: &mut E,
     qp: &QpRun<'_>,
-    inbox: &SkbQueue,
+    (inbox, mut skb): (&SkbQueue, Option<RxSkb>),
     actions: &mut Actions,
 ) -> More {
-    if engine.core().waits.rx.is_waiting() {
-        return More::No;
+    let mut more = More::No;
+    if !engine.core().waits.rx.is_waiting() {
+        more = process_buffers(engine, qp, (inbox, &mut skb), actions);
     }
-    let more = process_buffers(engine, qp, inbox, actions);
+    if let Some(skb) = skb {
+        enqueue(qp, inbox, skb);
+    }
     if engine.core().early.is_on() && !engine.core().waits.rx.is_waiting() {
         if let Some((missing, _)) = engine.sequence() {
             if engine.core_mut().early.is_gap_over(missing, actions) {
@@ -107,13 +112,14 @@ pub(crate) fn process_inbox<E: Engine>(
 fn process_buffers<E: Engine>(
     engine: &mut E,
     qp: &QpRun<'_>,
-    inbox: &SkbQueue,
+    (inbox, arrived): (&SkbQueue, &mut Option<RxSkb>),
     actions: &mut Actions,
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
     while count.seen < RUN_BUDGET {
-        let Some(mut skb) = take_kept(engine).or_else(|| inbox.pop()) else {
+        let next = take_kept(engine).or_else(|| inbox.pop());
+        let Some(mut skb) = next.or_else(|| arrived.take()) else {
             more = More::No;
             break;
         };
@@ -136,13 +142,14 @@ fn process_buffers<E: Engine>(
                 more = More::No;
                 break;
             }
-            Handled::MustSplit => split_buffer(qp, inbox, skb),
+            Handled::MustSplit => {
+                skb.resume_at(index);
+                split_buffer(qp, inbox, skb);
+            }
             Handled::Early(psn) => {
                 // To keep or to drop it costs time, too.
-                count.seen = count
-                    .seen
-                    .saturating_add(skb.packets().saturating_sub(index));
                 skb.resume_at(index);
+                count.seen = count.seen.saturating_add(skb.current().packets_left());
                 engine.core_mut().early.keep(qp.port(), psn, skb);
             }
         }
@@ -156,6 +163,19 @@ fn process_buffers<E: Engine>(
         on_marked(qp, count.marked, count.is_paced_marked);
     }
     more
+}
+
+/// Puts `skb` into `inbox`. Returns false if that is full: the packets are lost then.
+pub(crate) fn enqueue(qp: &QpShared, inbox: &SkbQueue, skb: RxSkb) -> bool {
+    let packets = skb.packets();
+    let queued = inbox.push(skb);
+    if !queued {
+        let counters = qp.port().counters();
+        counters.dropped_all(DropReason::QueueFull, packets);
+        // The peer sends faster than this host receives: the next run sends a CNP.
+        qp.note_congestion();
+    }
+    queued
 }
 
 /// Returns a kept buffer whose next packet is to be handled now.
@@ -217,7 +237,7 @@ struct RxCount {
 /// Puts the packets of a super-packet to the front of the inbox. Without memory for them they are lost.
 #[cold]
 fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
-    let packets = skb.packets();
+    let packets = skb.current().packets_left();
     match skb.split::<RoceSplitter>() {
         Ok(split) => inbox.push_front_all(split),
         Err(error) => {
@@ -240,25 +260,24 @@ fn process_buffer<E: Engine>(
     actions: &mut Actions,
 ) -> (u16, Handled) {
     let mut next = Some(skb.current());
-    // Packets with different marks are not in one buffer: neither GRO nor `GsoList` joins them.
+    // All packets of a buffer have one IP header.
     let is_marked = skb.is_congestion_experienced();
-    // Terminates: a buffer has at most 64 packets.
+    // Terminates: an entry is not empty.
     while let Some(first) = next {
         let mut header_buf = [0; MAX_HEADERS_LEN];
-        let mut coalesced = CoalescedPackets::new(first);
         let handled = packet(qp.port(), &first, &mut header_buf).and_then(|packet| {
             // The demux looked at the first packet only. The others must have the same destination QP.
             if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
             }
-            let handled = process_packet(engine, qp, (&mut coalesced, &packet), actions);
+            let handled = process_packet(engine, qp, (&first, &packet), actions);
             if matches!(handled, Ok(Handled::Whole) | Err(_)) {
                 if is_marked {
-                    count.marked = count.marked.wrapping_add(coalesced.packets());
+                    count.marked = count.marked.saturating_add(first.packets());
                     count.is_paced_marked |= packet.opcode().is_paced();
                 }
-                count.packets = count.packets.wrapping_add(coalesced.packets());
-                count.bytes = count.bytes.wrapping_add(wire_len(&coalesced, &packet));
+                count.packets = count.packets.saturating_add(first.packets());
+                count.bytes = count.bytes.wrapping_add(wire_len(&first, &packet));
             }
             handled
         });
@@ -267,22 +286,21 @@ fn process_buffer<E: Engine>(
             Ok(handled) => return (first.index(), handled),
             Err(reason) => {
                 let counters = qp.port().counters();
-                counters.dropped_all(reason, coalesced.packets());
+                counters.dropped_all(reason, first.packets());
             }
         }
-        count.seen = count.seen.wrapping_add(coalesced.packets());
-        next = coalesced.next();
+        count.seen = count.seen.saturating_add(first.packets().max(1));
+        next = first.next();
     }
     (0, Handled::Whole)
 }
 
-/// Passes a packet, the first of the sequence, to `engine`, and with it those that continue its message, which are
-/// added to the sequence. A CNP is for the QP, not for the engine.
+/// Passes a packet to `engine`. A CNP is for the QP, not for the engine.
 #[inline]
 fn process_packet<E: Engine>(
     engine: &mut E,
     qp: &QpRun<'_>,
-    (coalesced, packet): (&mut CoalescedPackets<'_>, &Packet<'_>),
+    (source, packet): (&RxPacket<'_>, &Packet<'_>),
     actions: &mut Actions,
 ) -> Result<Handled, DropReason> {
     if E::HAS_PEER && packet.opcode() == Opcode::CNP {
@@ -290,17 +308,17 @@ fn process_packet<E: Engine>(
         return Ok(Handled::Whole);
     }
     let early = &engine.core().early;
-    if early.admit((packet.psn(), coalesced), || engine.is_early(packet))? {
+    if early.admit((packet.psn(), source), || engine.is_early(packet))? {
         return Ok(Handled::Early(packet.psn()));
     }
-    let joined = match engine.sequence() {
-        Some(sequence) => coalesce(qp.port(), coalesced, packet, sequence),
-        None => (packet.packets() == 1).then_some(*packet),
+    let is_whole = match engine.sequence() {
+        Some(sequence) => is_whole(packet, sequence),
+        None => packet.packets() == 1,
     };
-    let Some(packet) = joined else {
+    if !is_whole {
         return Ok(Handled::MustSplit);
-    };
-    Ok(match engine.handle(qp, (&packet, coalesced), actions)? {
+    }
+    Ok(match engine.handle(qp, (packet, source), actions)? {
         Taken::Whole => {
             engine.core_mut().waits.rx.progress();
             Handled::Whole

@@ -90,6 +90,8 @@ pub(crate) struct QpShared {
     next_cnp_ns: Atomic<u64>,
     /// CNPs received.
     cnps: Atomic<u32>,
+    /// Requests of the peer received. The receive engine counts them.
+    requests: Atomic<u32>,
 }
 
 impl QpShared {
@@ -118,7 +120,21 @@ impl QpShared {
             congestion: Atomic::new(false),
             next_cnp_ns: Atomic::new(0),
             cnps: Atomic::new(0),
+            requests: Atomic::new(0),
         })
+    }
+
+    /// Counts a request of the peer. Called by the owner of the receive engine only.
+    #[inline]
+    pub(crate) fn count_request(&self) {
+        let requests = self.requests.load(Relaxed).wrapping_add(1);
+        self.requests.store(requests, Relaxed);
+    }
+
+    /// Returns the number of requests of the peer received so far; it wraps around.
+    #[inline]
+    pub(crate) fn requests(&self) -> u32 {
+        self.requests.load(Relaxed)
     }
 
     /// Returns the number of the QP.
@@ -158,6 +174,13 @@ impl QpShared {
             .with_qpns(qpns)
             .with_congestion_control(self.port.congestion());
         Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// As [`QpShared::path_to`], for a requester, which finds out if the route loses super-packets.
+    pub(crate) fn request_path_to(&self, attr: &QpAttr) -> Result<KBox<Path>> {
+        let mut path = self.path_to(attr)?;
+        path.set_detects_gso_loss(true);
+        Ok(path)
     }
 
     /// As [`QpShared::path_to`]. Packets are counted as in flight, which limits the engine that sends them.

@@ -9,12 +9,10 @@ use crate::{
         page_fault::FaultWait,
         payload::PayloadSink, //
     },
-    packet::{
-        path::Path,
-        segmenter::{
-            Segmenter,
-            Unsent, //
-        }, //
+    packet::path::{
+        EntryWriter,
+        Path,
+        Unsent, //
     },
     qp::run::QpRun,
     queue::sq::{
@@ -67,7 +65,7 @@ pub(crate) fn append_body(
 }
 
 /// Sends the packets of `desc`, which belongs to a request in `queue`. Packets that cannot be allocated are lost:
-/// the result is `Ok`, and [`Segmenter::end`] counts those that [`Segmenter::remaining`] returns.
+/// the result is `Ok`, and [`EntryWriter::end`] counts those that [`EntryWriter::remaining`] returns.
 ///
 /// # Errors
 ///
@@ -83,31 +81,22 @@ pub(crate) fn send_request(
         TxPayload::Slot(slot) => Some(queue.body(slot)),
         _ => None,
     };
-    let mut segmenter = Segmenter::new(path, qp.tx(), (desc, mtu));
+    let mut writer = EntryWriter::new(path, qp.tx(), (desc, mtu));
     let sent = match (desc.source, body) {
-        (_, Some(body)) => append_body(
-            &mut segmenter,
-            qp,
-            body,
-            desc.offset,
-            desc.length,
-            fault_wait,
-        )
-        .map(drop),
+        (_, Some(body)) => {
+            append_body(&mut writer, qp, body, desc.offset, desc.length, fault_wait).map(drop)
+        }
         // `Ok` below also if the packet could not be allocated: `remaining` then includes it.
         (TxPayload::Value(value), _) => {
-            let _ = segmenter.append_bytes(&value.to_ne_bytes());
+            let _ = writer.append_bytes(&value.to_ne_bytes());
             Ok(())
         }
-        _ => {
-            let _ = segmenter.send_empty();
-            Ok(())
-        }
+        _ => Ok(()),
     };
-    if segmenter.remaining() != desc.packets {
+    if writer.remaining() != desc.packets {
         fault_wait.progress();
     }
-    segmenter.end(sent)
+    writer.end(sent)
 }
 
 /// Performs the local request in `body`, which changes keys.
@@ -116,8 +105,6 @@ pub(crate) fn send_request(
 ///
 /// The status that completes the request.
 pub(crate) fn perform_local_request(qp: &QpRun<'_>, body: SendBody<'_>) -> Result<(), WcStatus> {
-    match body {
-        SendBody::LocalRequest(request) => qp.memory().perform(request),
-        _ => Err(WcStatus::LocQpOpErr),
-    }
+    let request = body.local_request().ok_or(WcStatus::LocQpOpErr)?;
+    qp.memory().perform(&request)
 }

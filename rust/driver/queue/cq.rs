@@ -4,17 +4,22 @@
 //!
 //! Engines push completions in process context or softirq. A process polls the ring without the kernel; a ULP
 //! polls with [`Cq::pop`]. The `queue` spinlock protects the state, and completion handlers run outside it.
-//! If the consumer leaves no space, the push fails and the CQ raises `IB_EVENT_CQ_ERR` once.
+//! If the consumer leaves no space, the push fails and the CQ raises `IB_EVENT_CQ_ERR` once; if its consumer ignores
+//! overruns, the completion is lost and nothing else happens.
 
 use crate::{
-    abi::cqe::Cqe,
+    abi::Abi,
     queue::{
+        copy_ring::{
+            RingResize,
+            Waiting, //
+        }, //
         cq_moderation::{
             CqEvent,
             ModerationParams,
             Moderator, //
         },
-        fifo::Fifo, //
+        fifo::Fifo,
     }, //
 };
 use kernel::{
@@ -30,7 +35,9 @@ use kernel::{
     }, //
 };
 use rdma::{
+    errno::EOPNOTSUPP,
     ib::{
+        driver::CqFlags,
         event::{
             CqHandle,
             Notify,
@@ -44,6 +51,7 @@ use rdma::{
     },
     sync::{
         new_spinlock_irq,
+        timer::raw_now,
         SpinLockIrq, //
     }, //
 };
@@ -52,7 +60,7 @@ use rdma::{
 /// another CPU would have to be interrupted, and perhaps woken, for little work.
 const FEW_COMPLETIONS: u32 = 2;
 
-/// Completions that a resize copies, or a removal examines, before it releases the lock.
+/// Completions that a removal examines before it releases the lock.
 const STEP_ENTRIES: u32 = 64;
 
 /// The CQ is full. The completion is lost.
@@ -91,6 +99,8 @@ struct Queue {
 enum CqEntries {
     /// A ring that user space reads.
     User {
+        abi: Abi,
+        flags: CqFlags,
         ring: Arc<Ring>,
         /// Position of the ring in user space's mappings.
         info: MmapInfo,
@@ -107,15 +117,23 @@ impl Cq {
     ///
     /// # Errors
     ///
-    /// `EINVAL`; `EFAULT` if the response cannot be written; `ENOMEM`.
-    pub(crate) fn user<U>(
+    /// `EINVAL`; `EFAULT` if the response cannot be written; `ENOMEM`; `EOPNOTSUPP` for flags, unless the ABI is our
+    /// own.
+    pub(crate) fn user(
         handle: CqHandle,
         entries: u32,
-        user: &mut UserContext<U>,
+        flags: CqFlags,
+        user: &mut UserContext<Abi>,
     ) -> Result<(Arc<Self>, u32)> {
+        let abi = **user.ucontext();
+        if flags != CqFlags::default() && !abi.is_own() {
+            return Err(EOPNOTSUPP);
+        }
         let (ring, info) = create_user_ring(entries, user)?;
         let entries = ring.entries();
         let queue = CqEntries::User {
+            abi,
+            flags,
             ring,
             info,
             producer: 0,
@@ -163,7 +181,7 @@ impl Cq {
     ///
     /// `EINVAL` if more completions wait than `entries`, or the process polls meanwhile; `EFAULT` if the response
     /// cannot be written; `ENOMEM`. The CQ is unchanged.
-    pub(crate) fn resize<U>(&self, entries: u32, user: &mut UserContext<U>) -> Result<u32> {
+    pub(crate) fn resize(&self, entries: u32, user: &mut UserContext<Abi>) -> Result<u32> {
         let (current, waiting, info) = match &self.queue.lock().entries {
             queue @ CqEntries::User { ring, info, .. } => (ring.entries(), queue.len(), *info),
             CqEntries::Kernel(_) => return Err(EINVAL),
@@ -172,18 +190,19 @@ impl Cq {
             return Err(EINVAL);
         }
         if entries <= current {
-            user.respond(&info)?;
+            (**user.ucontext()).respond_ring(user, info)?;
             return Ok(current);
         }
         let (ring, info) = create_user_ring(entries, user)?;
         let entries = ring.entries();
-        let mut resize = CqResize {
-            ring,
-            info,
-            next: None,
-            copied: 0,
-        };
-        while !resize.step(&mut self.queue.lock().entries)? {}
+        let mut resize = RingResize::new(ring, entries, 0);
+        let mut first = None;
+        while !self
+            .queue
+            .lock()
+            .entries
+            .step_resize(&mut resize, &mut first, info)?
+        {}
         // There is room again: the next loss is another one.
         self.queue.lock().overflowed = false;
         Ok(entries)
@@ -303,9 +322,21 @@ impl Cq {
 impl CqEntries {
     fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
         match self {
-            Self::User { ring, producer, .. } => {
-                let write = |index| ring.write(index, Cqe::new(wc).as_bytes());
-                ring.push(producer, write).ok_or(Overflow)
+            Self::User {
+                abi,
+                flags,
+                ring,
+                producer,
+                ..
+            } => {
+                let write = |index| {
+                    let timestamp = if flags.timestamps { raw_now() } else { 0 };
+                    abi.write_completion(ring, index, wc, timestamp);
+                };
+                match ring.push(producer, write) {
+                    None if !flags.ignore_overrun => Err(Overflow),
+                    _ => Ok(()),
+                }
             }
             Self::Kernel(fifo) => fifo.push(*wc).map_err(|_| Overflow),
         }
@@ -323,6 +354,45 @@ impl CqEntries {
         }
     }
 
+    /// Copies some completions to another ring. `first` is the index of the oldest, once it is known. Returns whether
+    /// the CQ uses the new ring, whose mapping is `new_info`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if more completions wait than fit, or fewer than were copied: the process polled meanwhile.
+    fn step_resize(
+        &mut self,
+        resize: &mut RingResize,
+        first: &mut Option<u32>,
+        new_info: MmapInfo,
+    ) -> Result<bool> {
+        let Self::User {
+            abi,
+            ring,
+            info,
+            producer,
+            ..
+        } = self
+        else {
+            return Err(EINVAL);
+        };
+        let index = *first.get_or_insert_with(|| ring.consumer());
+        let waiting = Waiting {
+            index,
+            position: 0,
+            count: ring.distance(index, *producer),
+        };
+        if waiting.count < resize.copied() {
+            return Err(EINVAL);
+        }
+        let adopt = |ring: &Ring, index| abi.adopt_completion(ring, index);
+        let Some((_, end)) = resize.step(ring, waiting, adopt)? else {
+            return Ok(false);
+        };
+        (*info, *producer) = (new_info, end);
+        Ok(true)
+    }
+
     /// Returns the maximum number of completions.
     fn capacity(&self) -> u32 {
         match self {
@@ -333,54 +403,10 @@ impl CqEntries {
 }
 
 /// Creates a ring for at least `entries` completions, and returns its mapping information to `user`.
-fn create_user_ring<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapInfo)> {
-    let ring = Arc::new(Ring::new(Cqe::ELEMENT_BYTES, entries)?, GFP_KERNEL_ACCOUNT)?;
+fn create_user_ring(entries: u32, user: &mut UserContext<Abi>) -> Result<(Arc<Ring>, MmapInfo)> {
+    let abi = **user.ucontext();
+    let ring = abi.new_cq_ring(entries)?;
     let info = user.map_ring(&ring)?;
-    user.respond(&info)?;
+    abi.respond_ring(user, info)?;
     Ok((ring, info))
-}
-
-/// A resize: copies completions to a larger ring, in steps.
-struct CqResize {
-    ring: Arc<Ring>,
-    info: MmapInfo,
-    /// Next element of the old ring to copy.
-    next: Option<u32>,
-    copied: u32,
-}
-
-impl CqResize {
-    /// Copies up to [`STEP_ENTRIES`] completions. Returns true when the CQ uses the new ring; `self.ring` is
-    /// the old one then.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if more completions wait than fit: the process polled in spite of the resize.
-    fn step(&mut self, entries: &mut CqEntries) -> Result<bool> {
-        let CqEntries::User {
-            ring,
-            info,
-            producer,
-        } = entries
-        else {
-            return Err(EINVAL);
-        };
-        let mut next = self.next.unwrap_or_else(|| ring.consumer());
-        for _ in 0..STEP_ENTRIES {
-            if next == *producer {
-                self.ring.publish_producer(self.copied);
-                core::mem::swap(ring, &mut self.ring);
-                (*info, *producer) = (self.info, self.copied);
-                return Ok(true);
-            }
-            if self.copied == self.ring.entries() {
-                return Err(EINVAL);
-            }
-            ring.copy_element(next, &self.ring, self.copied);
-            next = ring.after(next);
-            self.copied = self.copied.wrapping_add(1);
-        }
-        self.next = Some(next);
-        Ok(false)
-    }
 }

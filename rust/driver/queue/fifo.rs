@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A bounded FIFO in kernel memory, for requests that ULPs post and for their completions. The caller locks
-//! it.
+//! A bounded FIFO in kernel memory, for the completions of a kernel consumer. The caller locks it.
 
 use core::ops::Range;
 use kernel::prelude::*;
@@ -56,12 +55,6 @@ impl<T> Fifo<T> {
             }
             _ => Err(value),
         }
-    }
-
-    /// Returns the oldest value. Must not be called while a removal is in progress.
-    pub(crate) fn first(&self) -> Option<&T> {
-        let index = self.consumed.checked_rem(self.slots.len())?;
-        self.slots.get(index)?.as_ref()
     }
 
     /// Takes the oldest value.

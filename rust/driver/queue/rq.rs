@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receives of one QP, from its own RQ or an SRQ.
+//! The receives of one QP, from its own RQ, an SRQ, or the SRQs of an XRC domain.
 //!
 //! The receive engine owns a [`RecvQueue`], in process context or softirq. It holds a private copy of the
 //! scatter/gather list of the receive in progress. When the QP fails, its own receives are flushed, in steps;
-//! those of an SRQ remain for other QPs. [`PostedRecvs`] has a spinlock, because ULPs post in any context.
+//! those of an SRQ remain for other QPs.
 
 use crate::{
-    abi::wqe::WqeSge,
-    mem::pd::Pd,
+    mem::{
+        pd::Pd,
+        sge::Sge, //
+    },
     queue::{
+        producer::Posts,
         recv_source::{
-            RecvFifo,
             RecvSges,
             RingReader,
             TakenRecv, //
@@ -21,58 +23,13 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        Arc, //
-    }, //
+    sync::Arc, //
 };
-use rdma::{
-    ib::wr,
-    sync::{
-        exclusive::More,
-        new_spinlock_irq,
-        SpinLockIrq, //
-    }, //
-};
+use rdma::sync::exclusive::More;
 use roce::wr::{
     BadRecv,
     RecvWr, //
 };
-
-/// Receives that a ULP posted to one QP.
-#[pin_data]
-pub(crate) struct PostedRecvs {
-    #[pin]
-    fifo: SpinLockIrq<RecvFifo>,
-}
-
-impl PostedRecvs {
-    /// Creates a queue of `max_wr` receives with up to `max_sge` SGEs each.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
-        let fifo = RecvFifo::new(max_wr, max_sge)?;
-        Arc::pin_init(
-            pin_init!(Self { fifo <- new_spinlock_irq!(fifo, "ferroce::PostedRecvs") }),
-            GFP_KERNEL_ACCOUNT,
-        )
-    }
-
-    /// Adds a receive. `accepts` returns whether the QP accepts receives now. Callable from any context.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if it does not, or if the list is too long; `ENOMEM` if the queue is full.
-    pub(crate) fn push(&self, accepts: impl FnOnce() -> bool, wr: &wr::KernelRecvWr<'_>) -> Result {
-        let mut fifo = self.fifo.lock();
-        // Called under the lock, as in [`PostedSends`](crate::queue::posted_sends::PostedSends).
-        if !accepts() {
-            return Err(EINVAL);
-        }
-        fifo.push(wr)
-    }
-}
 
 /// Shortest delay between two polls of the ring of a failed QP.
 const MIN_FLUSH_DELAY_NS: u64 = 1_000_000;
@@ -82,12 +39,12 @@ const MAX_FLUSH_DELAY_NS: u64 = 128_000_000;
 
 /// Where the receives of a QP come from.
 pub(crate) enum RqSource {
-    /// A ring of a process, for this QP alone.
-    Ring(RingReader),
-    /// Receives posted by a ULP, for this QP alone.
-    Posted(Arc<PostedRecvs>),
+    /// A ring for this QP alone, with its producing end if it is of a kernel consumer.
+    Own(RingReader, Option<Arc<Posts>>),
     /// An SRQ.
     Shared(Arc<Srq>),
+    /// The QP is one of XRC. Its peer names an SRQ with each request.
+    Named,
 }
 
 /// The receives of one QP.
@@ -131,14 +88,20 @@ impl RecvQueue {
     pub(crate) fn take_for(&mut self, min_bytes: u32) -> TakenRecv {
         let list = &mut self.current;
         match &mut self.source {
-            RqSource::Ring(ring) => ring.take(min_bytes, list),
-            RqSource::Posted(posted) => posted.fifo.lock().take(min_bytes, list),
+            RqSource::Own(reader, _) => reader.take(min_bytes, list),
             RqSource::Shared(srq) => srq.take(min_bytes, list),
+            RqSource::Named => Ok(None),
         }
     }
 
+    /// As [`RecvQueue::take`], from the SRQ that the peer has named.
+    pub(crate) fn take_from(&mut self, srq: &Srq) -> Option<Result<RecvWr, BadRecv>> {
+        self.current.set_max_sge(srq.max_sge());
+        srq.take(0, &mut self.current).ok().flatten()
+    }
+
     /// Returns the scatter/gather list of the receive taken last.
-    pub(crate) fn current(&self) -> &[WqeSge] {
+    pub(crate) fn current(&self) -> &[Sge] {
         self.current.entries()
     }
 
@@ -153,7 +116,7 @@ impl RecvQueue {
     /// Flushes the RQ of a failed QP: calls `each` with the identifier of each receive, up to `budget` of
     /// them. Returns whether there may be more.
     pub(crate) fn flush(&mut self, budget: u16, mut each: impl FnMut(u64)) -> More {
-        if let RqSource::Shared(_) = self.source {
+        if let RqSource::Shared(_) | RqSource::Named = self.source {
             return More::No;
         }
         for _ in 0..budget {
@@ -177,7 +140,7 @@ impl RecvQueue {
     /// Returns the delay after which to flush again. A process posts without notifying the kernel, and
     /// receives posted to a failed QP must complete, too (IBA 10.3.1): so the ring is polled.
     pub(crate) fn next_flush_delay_ns(&mut self) -> Option<u64> {
-        let RqSource::Ring(_) = self.source else {
+        let RqSource::Own(_, None) = self.source else {
             return None;
         };
         self.flush_delay_ns = self
@@ -190,9 +153,13 @@ impl RecvQueue {
     /// Discards the receives posted to this QP, which goes to RESET.
     pub(crate) fn clear(&mut self) {
         match &mut self.source {
-            RqSource::Ring(ring) => ring.clear(),
-            RqSource::Posted(posted) => posted.fifo.lock().clear(),
-            RqSource::Shared(_) => {}
+            RqSource::Own(reader, posts) => {
+                if let Some(posts) = posts {
+                    posts.settle();
+                }
+                reader.clear();
+            }
+            RqSource::Shared(_) | RqSource::Named => {}
         }
         self.current.clear();
         self.last_wqe_taken = false;

@@ -2,23 +2,29 @@
 
 //! The send queue of a QP: its consuming end.
 //!
-//! The send engine owns it, in process context or softirq. It reads each entry once, from the ring of a
-//! process or the posted requests of a ULP, and keeps a private copy, which user space cannot change, while
-//! the request is in progress. Slot `i` of the window of [`Requester`] belongs to body `i` here.
+//! The send engine owns it, in process context or softirq. It reads each entry of the ring once, and keeps a
+//! private copy, which user space cannot change, while the request is in progress. Slot `i` of the window of
+//! [`Requester`] belongs to body `i` here, and to each element `i` of the ring modulo the number of slots.
 
 use crate::{
     abi::{
-        self,
-        send_op::LocalRequest,
-        wqe::{
+        request::{
+            load_local,
             BodyLayout,
             RejectedWqe,
-            SendWqe,
-            WqeBounds,
-            WqeSge, //
-        }, //
+            SendRules,
+            LOCAL_REQUEST_SGES, //
+        },
+        Abi, //
     },
-    queue::posted_sends::PostedSends, //
+    mem::sge::Sge,
+    queue::{
+        doorbell::{
+            DoorbellSuppressor,
+            Suppression, //
+        },
+        producer::Posts, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -26,20 +32,28 @@ use kernel::{
 };
 use rdma::{
     ib::ring::Ring,
-    sync::exclusive::More,
+    sync::{
+        exclusive::More,
+        timer::now, //
+    },
     util::alloc::{
         table,
         Table, //
     }, //
 };
 use roce::{
+    bind::LocalRequest,
     rc::{
         requester::Requester,
         send_window::Slot, //
     },
     segmentation::tx_desc::SlotIndex,
-    status::WcStatus,
+    time::Instant,
     ud::DatagramWr,
+    wake::{
+        NextWake,
+        Wake, //
+    },
     wr::{
         SendWr,
         WcOpcode, //
@@ -81,194 +95,174 @@ pub(crate) enum SendBody<'a> {
     /// Inline data, in the private copy.
     Inline(&'a [u8]),
     /// A scatter/gather list.
-    Scatter(&'a [WqeSge]),
-    /// No payload: an operation on memory keys.
-    LocalRequest(&'a LocalRequest),
+    Scatter(&'a [Sge]),
+    /// No payload: an operation on memory keys, as stored.
+    LocalRequest(&'a [Sge]),
 }
 
 impl<'a> SendBody<'a> {
     /// Returns the body with this layout at the start of `storage`.
-    pub(crate) fn new(layout: &'a BodyLayout, storage: &'a [WqeSge]) -> Self {
+    #[inline]
+    fn new(layout: BodyLayout, storage: &'a [Sge]) -> Self {
         match layout {
-            BodyLayout::Inline(bytes) => Self::Inline(
-                storage
-                    .as_bytes()
-                    .get(..*bytes as usize)
-                    .unwrap_or_default(),
-            ),
-            BodyLayout::Scatter(entries) => {
-                Self::Scatter(storage.get(..*entries as usize).unwrap_or_default())
+            BodyLayout::Inline(bytes) => {
+                Self::Inline(storage.as_bytes().get(..bytes as usize).unwrap_or_default())
             }
-            BodyLayout::LocalRequest(local) => Self::LocalRequest(local),
+            BodyLayout::Scatter(entries) => {
+                Self::Scatter(storage.get(..entries as usize).unwrap_or_default())
+            }
+            BodyLayout::LocalRequest => Self::LocalRequest(storage),
+        }
+    }
+
+    /// Returns the operation on memory keys, if it is one.
+    pub(crate) fn local_request(&self) -> Option<LocalRequest> {
+        match self {
+            Self::LocalRequest(stored) => load_local(stored),
+            _ => None,
         }
     }
 }
 
-/// Where send requests come from.
-pub(crate) enum SqSource {
-    /// A ring of a process.
-    Ring(Arc<Ring>),
-    /// Requests posted by a ULP.
-    Posted(Arc<PostedSends>),
-}
+/// A request that was taken from the queue, with its slot.
+type TakenSend<T> = Option<(SlotIndex, Result<T, RejectedWqe>)>;
 
 /// The consuming end of a send queue.
 pub(crate) struct SendQueue {
-    source: SqSource,
-    /// Oldest element in progress, masked. A ring holds the published copy.
+    ring: Arc<Ring>,
+    /// The producing end, for a kernel consumer.
+    posts: Option<Arc<Posts>>,
+    /// Index of the oldest element in progress, masked. The ring holds the published copy.
     oldest: u32,
     entries: SqEntries,
+    /// For a process that can be told not to ring the doorbell.
+    doorbell: Option<DoorbellSuppressor>,
+    /// The next entry at the end of the last run.
+    seen: u32,
 }
 
-/// Private copies of the entries in progress.
+/// The next entry, and the bodies of those in progress.
 struct SqEntries {
+    abi: Abi,
+    rules: SendRules,
+    /// Index of the next entry in the ring, masked.
+    next: u32,
     /// Number of slots, a power of two, minus one.
     mask: u32,
-    /// Slot of the next entry, masked. It is also the index in the ring.
-    next: u32,
-    bounds: WqeBounds,
-    signal_all: bool,
-    layouts: Table<BodyLayout>,
-    /// `bounds.max_sge` SGEs for each slot, or the same number of bytes of inline data.
-    bodies: Table<WqeSge>,
+    bodies: SendBodies,
 }
 
-impl SendQueue {
-    /// Creates the consuming end of `source`, whose entries respect `bounds`. Up to `max_wr` posted requests
-    /// are in progress at a time, rounded up to a power of two; of a ring, as many as it holds.
+/// How much of a send queue may be in progress.
+#[derive(Clone, Copy)]
+pub(crate) struct SendSize {
+    /// Requests, a power of two, no more than the ring holds.
+    pub(crate) slots: u32,
+    /// SGEs of each.
+    pub(crate) max_sge: u32,
+}
+
+/// Storage of the bodies of the requests in progress, by slot.
+pub(crate) struct SendBodies {
+    layouts: Table<BodyLayout>,
+    /// `stride` SGEs for each slot, or the same number of bytes of inline data.
+    sges: Table<Sge>,
+    stride: usize,
+}
+
+impl SendBodies {
+    /// Storage for no request.
+    const NONE: Self = Self {
+        layouts: Table::new(),
+        sges: Table::new(),
+        stride: 0,
+    };
+
+    /// Creates storage for the requests in progress of a queue of this size.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` or `EOVERFLOW` if the number of slots overflows.
-    pub(crate) fn new(
-        source: SqSource,
-        bounds: WqeBounds,
-        max_wr: u32,
-        signal_all: bool,
-    ) -> Result<Self> {
-        let mask = match &source {
-            SqSource::Ring(ring) => ring.mask(),
-            SqSource::Posted(_) => {
-                let slots = max_wr.checked_next_power_of_two().ok_or(EINVAL)?;
-                slots.saturating_sub(1)
-            }
-        };
+    /// `ENOMEM`; `EOVERFLOW` if the number of SGEs overflows.
+    pub(crate) fn new(size: SendSize) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let slots = mask.saturating_add(1) as usize;
-        let sges = slots
-            .checked_mul(bounds.max_sge as usize)
-            .ok_or(EOVERFLOW)?;
-        let entries = SqEntries {
-            mask,
-            next: 0,
-            bounds,
-            signal_all,
-            layouts: table(BodyLayout::Scatter(0), slots)?,
-            bodies: table(WqeSge::default(), sges)?,
-        };
+        let count = size.slots as usize;
+        let stride = size.max_sge.max(LOCAL_REQUEST_SGES) as usize;
+        let sges = count.checked_mul(stride).ok_or(EOVERFLOW)?;
         Ok(Self {
-            source,
-            oldest: 0,
-            entries,
+            layouts: table(BodyLayout::Scatter(0), count)?,
+            sges: table(Sge::default(), sges)?,
+            stride,
         })
     }
 
-    /// Returns the number of slots.
-    pub(crate) fn slots(&self) -> u32 {
-        self.entries.mask.saturating_add(1)
+    /// Returns the place of the body of the request in `slot`.
+    #[inline]
+    fn place(&mut self, slot: u32) -> Option<(&mut BodyLayout, &mut [Sge])> {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let slot = slot as usize;
+        let sges = self.sges.get_mut(slot.checked_mul(self.stride)?..)?;
+        Some((self.layouts.get_mut(slot)?, sges.get_mut(..self.stride)?))
+    }
+
+    #[inline]
+    fn get(&self, SlotIndex(slot): SlotIndex) -> SendBody<'_> {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let slot = slot as usize;
+        let sges = self.sges.get(slot.saturating_mul(self.stride)..);
+        match self.layouts.get(slot) {
+            Some(layout) => SendBody::new(*layout, sges.unwrap_or_default()),
+            None => SendBody::Inline(&[]),
+        }
+    }
+}
+
+impl SendQueue {
+    /// Creates the consuming end of `ring`, whose entries follow `rules`. `slots` requests are in progress at a time,
+    /// see [`SendSize`], and none before [`set_bodies`](Self::set_bodies).
+    pub(crate) fn new(
+        (abi, ring, posts): (Abi, Arc<Ring>, Option<Arc<Posts>>),
+        rules: SendRules,
+        slots: u32,
+    ) -> Self {
+        let entries = SqEntries {
+            abi,
+            rules,
+            next: 0,
+            mask: slots.saturating_sub(1),
+            bodies: SendBodies::NONE,
+        };
+        Self {
+            doorbell: abi.has_no_doorbell().then(DoorbellSuppressor::new),
+            ring,
+            posts,
+            oldest: 0,
+            entries,
+            seen: 0,
+        }
+    }
+
+    /// Returns how much may be in progress.
+    pub(crate) fn size(&self) -> SendSize {
+        SendSize {
+            slots: self.entries.mask.saturating_add(1),
+            max_sge: self.entries.rules.max_sge,
+        }
+    }
+
+    /// Sets the storage of the requests in progress, and returns the old one. Requests that have been read are read
+    /// again.
+    pub(crate) fn set_bodies(&mut self, bodies: SendBodies) -> SendBodies {
+        self.entries.next = self.oldest;
+        core::mem::replace(&mut self.entries.bodies, bodies)
     }
 
     /// Passes up to `budget` published entries to `requester`, as long as there are free slots. Returns
     /// whether there may be more.
     pub(crate) fn fetch(&mut self, requester: &mut Requester<SendSlots>, budget: u16) -> More {
-        let fetched = match &self.source {
-            SqSource::Ring(ring) => self.entries.fetch_ring(ring, requester, budget),
-            SqSource::Posted(posted) => self.entries.fetch_posted(posted, requester, budget),
-        };
-        if fetched == budget {
-            More::Yes
-        } else {
-            More::No
-        }
-    }
-
-    /// Takes the next entry, for a service with one request in progress. Also returns the slot, which the
-    /// caller [releases](Self::release) on completion.
-    pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, RejectedWqe>)> {
-        let slot = self.next_slot();
-        let taken = match &self.source {
-            SqSource::Ring(ring) if self.entries.next == ring.producer() => return None,
-            SqSource::Ring(ring) => self.entries.read(ring, SendWqe::work_request),
-            SqSource::Posted(posted) => Ok(self.entries.read_posted(posted)?),
-        };
-        self.entries.advance();
-        Some((slot, taken))
-    }
-
-    /// Takes the next entry, for a datagram service: the request, the number of its address handle, and the
-    /// slot, which the caller [releases](Self::release) on completion.
-    pub(crate) fn take_datagram(
-        &mut self,
-    ) -> Option<Result<(DatagramWr, u32, SlotIndex), RejectedWqe>> {
-        let SqSource::Ring(ring) = &self.source else {
-            return None;
-        };
-        if self.entries.next == ring.producer() {
-            return None;
-        }
-        let slot = SlotIndex(self.entries.next);
-        let taken = self.entries.read(ring, SendWqe::datagram);
-        self.entries.advance();
-        Some(taken.map(|(wr, ah)| (wr, ah, slot)))
-    }
-
-    /// Returns the body of the request in `slot`.
-    pub(crate) fn body(&self, slot: SlotIndex) -> SendBody<'_> {
-        self.entries.body(slot)
-    }
-
-    /// Returns the oldest `count` elements to the consumer.
-    pub(crate) fn release(&mut self, count: u32) {
-        if count != 0 {
-            self.oldest = self.oldest.wrapping_add(count) & self.entries.mask;
-            self.publish();
-        }
-    }
-
-    /// Discards every entry, read or not: the QP goes to RESET.
-    pub(crate) fn clear(&mut self) {
-        match &self.source {
-            SqSource::Ring(ring) => self.entries.next = ring.producer(),
-            SqSource::Posted(posted) => posted.clear(),
-        }
-        self.oldest = self.entries.next;
-        self.publish();
-    }
-
-    fn publish(&self) {
-        if let SqSource::Ring(ring) = &self.source {
-            ring.publish_consumer(self.oldest);
-        }
-    }
-
-    /// Returns the slot of the next entry.
-    pub(crate) fn next_slot(&self) -> SlotIndex {
-        SlotIndex(self.entries.next)
-    }
-}
-
-impl SqEntries {
-    /// Fetches entries from the ring. Returns their number.
-    fn fetch_ring(
-        &mut self,
-        ring: &Ring,
-        requester: &mut Requester<SendSlots>,
-        budget: u16,
-    ) -> u16 {
-        let end = ring.producer();
+        let end = self.end();
+        let (ring, entries) = (&*self.ring, &mut self.entries);
         let mut fetched = 0u16;
-        while fetched < budget && self.next != end && requester.free_slots() != 0 {
-            let taken = match self.read(ring, SendWqe::work_request) {
+        while fetched < budget && entries.next != end && requester.free_slots() != 0 {
+            let taken = match entries.read(ring) {
                 Ok(wr) => requester.post(wr),
                 Err(RejectedWqe { wr_id, status }) => {
                     requester.reject(wr_id, WcOpcode::Send, status)
@@ -277,104 +271,148 @@ impl SqEntries {
             if taken.is_none() {
                 break;
             }
-            self.advance();
+            entries.next = ring.after(entries.next);
             fetched = fetched.wrapping_add(1);
         }
-        fetched
-    }
-
-    /// Fetches posted requests. Returns their number.
-    fn fetch_posted(
-        &mut self,
-        posted: &PostedSends,
-        requester: &mut Requester<SendSlots>,
-        budget: u16,
-    ) -> u16 {
-        let mut fetched = 0u16;
-        while fetched < budget && requester.free_slots() != 0 {
-            let Some(wr) = self.read_posted(posted) else {
-                break;
-            };
-            if requester.post(wr).is_none() {
-                break;
-            }
-            self.advance();
-            fetched = fetched.wrapping_add(1);
+        if fetched == budget {
+            More::Yes
+        } else {
+            More::No
         }
-        fetched
     }
 
-    /// Copies the oldest posted request to the next slot.
-    fn read_posted(&mut self, posted: &PostedSends) -> Option<SendWr> {
-        // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
-        let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
-        let start = index.saturating_mul(stride);
-        let body = self.bodies.get_mut(start..start.saturating_add(stride));
-        let (wr, layout) = posted.take(body.unwrap_or_default())?;
-        if let Some(slot) = self.layouts.get_mut(index) {
-            *slot = layout;
+    /// Returns whether there is a next entry to take.
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        self.entries.next != self.end()
+    }
+
+    /// Returns the index behind the last published entry. If user space has published an impossible one, nothing is
+    /// waiting.
+    #[inline]
+    fn end(&self) -> u32 {
+        let (next, end) = (self.entries.next, self.ring.producer());
+        let behind_oldest = |index| self.ring.distance(self.oldest, index);
+        match behind_oldest(end) > behind_oldest(next) {
+            true => end,
+            false => next,
         }
-        Some(wr)
     }
 
-    fn advance(&mut self) {
-        self.next = self.next.wrapping_add(1) & self.mask;
+    /// Takes the next entry, for a service with one request in progress. Also returns the slot. The caller
+    /// [releases](Self::release) the entry on completion.
+    pub(crate) fn take_request(&mut self) -> TakenSend<SendWr> {
+        self.take_with(SqEntries::read)
     }
 
-    /// Copies the next entry to its slot, checks it, and converts it with `decode`, which receives its length
-    /// and whether all requests are signaled.
-    fn read<T>(
+    /// As [`take_request`](Self::take_request), for a datagram service: the request, and the number of its AH.
+    pub(crate) fn take_datagram(&mut self) -> TakenSend<(DatagramWr, u32)> {
+        self.take_with(SqEntries::read_datagram)
+    }
+
+    /// Takes the next entry, to flush it: nothing can be in progress. Returns its identifier.
+    pub(crate) fn take_to_flush(&mut self) -> Option<u64> {
+        let (_, wr_id) =
+            self.take_with(|entries, ring| entries.abi.read_send_id(ring, entries.next))?;
+        Some(wr_id)
+    }
+
+    fn take_with<T>(
         &mut self,
-        ring: &Ring,
-        decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, RejectedWqe>,
-    ) -> Result<T, RejectedWqe> {
-        let wqe = SendWqe::new(
-            ring.read_words(self.next, 0),
-            ring.read_words(self.next, SendWqe::TAIL_OFFSET),
-        );
-        let layout = wqe.layout(self.bounds)?;
-        // CAST: Below the number of slots.
-        let index = self.next as usize;
-        let stride = self.bounds.max_sge as usize;
-        let invalid = wqe.rejected(WcStatus::LocQpOpErr);
+        read: impl FnOnce(&mut SqEntries, &Ring) -> T,
+    ) -> Option<(SlotIndex, T)> {
+        if !self.has_next() {
+            return None;
+        }
+        let slot = self.next_slot();
+        let taken = read(&mut self.entries, &self.ring);
+        self.entries.next = self.ring.after(self.entries.next);
+        Some((slot, taken))
+    }
 
-        let start = index.checked_mul(stride).ok_or(invalid)?;
-        let body = self
-            .bodies
-            .get_mut(start..)
-            .and_then(|rest| rest.get_mut(..stride))
-            .ok_or(invalid)?;
-        let length = match layout {
-            BodyLayout::Inline(bytes) => {
-                // CAST: At most `MAX_INLINE_BYTES`.
-                let used = body.as_mut_bytes().get_mut(..bytes as usize);
-                ring.read(self.next, SendWqe::FIXED_LEN, used.ok_or(invalid)?);
-                bytes
-            }
-            BodyLayout::Scatter(entries) => {
-                // CAST: At most `MAX_SGE`.
-                let sges = body.get_mut(..entries as usize).ok_or(invalid)?;
-                let mut offset = SendWqe::FIXED_LEN;
-                for sge in sges.iter_mut() {
-                    *sge = WqeSge::new(ring.read_words(self.next, offset));
-                    offset = offset.wrapping_add(size_of::<WqeSge>());
-                }
-                abi::wqe::total_length(sges).ok_or(wqe.rejected(WcStatus::LocLenErr))?
-            }
-            BodyLayout::LocalRequest(_) => 0,
+    /// Returns whether requests in progress have storage.
+    #[inline]
+    pub(crate) fn has_bodies(&self) -> bool {
+        !self.entries.bodies.layouts.is_empty()
+    }
+
+    /// Returns the body of the request in `slot`.
+    pub(crate) fn body(&self, slot: SlotIndex) -> SendBody<'_> {
+        self.entries.bodies.get(slot)
+    }
+
+    /// Returns the oldest `count` elements to the consumer.
+    pub(crate) fn release(&mut self, count: u32) {
+        if count != 0 {
+            self.oldest = self.ring.advanced(self.oldest, count);
+            self.ring.publish_consumer(self.oldest);
+        }
+    }
+
+    /// Discards every entry, read or not: the QP goes to RESET.
+    pub(crate) fn clear(&mut self) {
+        if let Some(posts) = &self.posts {
+            posts.settle();
+        }
+        self.entries.next = self.ring.producer();
+        self.oldest = self.entries.next;
+        self.ring.publish_consumer(self.oldest);
+        self.seen = self.entries.next;
+        if let Some(doorbell) = &mut self.doorbell {
+            doorbell.reset();
+            self.ring.set_no_doorbell(false);
+        }
+    }
+
+    /// A run of the engine ends. Decides whether the process must ring the doorbell for its next requests. Returns
+    /// whether there may be new ones now, and when to look for some. `received`: requests of the peer that the QP has
+    /// received.
+    #[inline]
+    pub(crate) fn end_run(&mut self, received: u32) -> (More, NextWake) {
+        match self.doorbell.is_some() {
+            true => self.suppress_doorbell(received),
+            false => (More::No, NextWake::NEVER),
+        }
+    }
+
+    fn suppress_doorbell(&mut self, received: u32) -> (More, NextWake) {
+        let Some(doorbell) = &mut self.doorbell else {
+            return (More::No, NextWake::NEVER);
         };
-        *self.layouts.get_mut(index).ok_or(invalid)? = layout;
-        decode(&wqe, length, self.signal_all)
+        let next = self.entries.next;
+        let has_new = core::mem::replace(&mut self.seen, next) != next;
+        match doorbell.end_run(Instant::from_nanos(now()), has_new, received) {
+            Suppression::Off => (More::No, NextWake::NEVER),
+            Suppression::Begin(at) => {
+                self.ring.set_no_doorbell(true);
+                (More::No, NextWake::new(Wake::RingPoll, at))
+            }
+            Suppression::Until(at) => (More::No, NextWake::new(Wake::RingPoll, at)),
+            Suppression::End => {
+                self.ring.set_no_doorbell(false);
+                let more = if self.has_next() { More::Yes } else { More::No };
+                (more, NextWake::NEVER)
+            }
+        }
     }
 
-    fn body(&self, slot: SlotIndex) -> SendBody<'_> {
-        // CAST: Below the number of slots.
-        let index = slot.0 as usize;
-        let start = index.saturating_mul(self.bounds.max_sge as usize);
-        let storage = self.bodies.get(start..).unwrap_or_default();
-        match self.layouts.get(index) {
-            Some(layout) => SendBody::new(layout, storage),
-            None => SendBody::Inline(&[]),
-        }
+    /// Returns the slot of the next entry.
+    pub(crate) fn next_slot(&self) -> SlotIndex {
+        SlotIndex(self.entries.next & self.entries.mask)
+    }
+}
+
+impl SqEntries {
+    /// Copies the next entry to its slot, and checks it.
+    #[inline]
+    fn read(&mut self, ring: &Ring) -> Result<SendWr, RejectedWqe> {
+        let place = self.bodies.place(self.next & self.mask);
+        self.abi.read_send(ring, self.next, self.rules, place)
+    }
+
+    /// As [`read`](Self::read), for a datagram service.
+    fn read_datagram(&mut self, ring: &Ring) -> Result<(DatagramWr, u32), RejectedWqe> {
+        let place = self.bodies.place(self.next & self.mask);
+        self.abi.read_datagram(ring, self.next, self.rules, place)
     }
 }

@@ -8,16 +8,24 @@
 
 use crate::{
     mem::pd::Pd,
-    queue::recv_source::{
-        RecvFifo,
-        RecvSges,
-        RecvSource,
-        TakenRecv, //
+    queue::{
+        cq::Cq,
+        producer::Producer,
+        recv_source::{
+            RecvSges,
+            RingReader,
+            TakenRecv, //
+        },
+        xrcd::Xrcd, //
     }, //
 };
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     }, //
 };
@@ -35,22 +43,25 @@ use rdma::{
     }, //
 };
 
-/// Receives that a resize copies before it releases the lock.
-const RESIZE_STEP_ENTRIES: u32 = 64;
-
 /// A shared receive queue.
 #[pin_data]
 pub(crate) struct Srq {
     pd: Arc<Pd>,
     handle: SrqHandle,
     max_sge: u32,
+    /// Of an SRQ of XRC: its domain, and the CQ of its receives.
+    xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+    /// Its number in its port; 0: it has none.
+    number: Atomic<u32>,
     #[pin]
     state: SpinLockIrq<SrqState>,
 }
 
 /// State protected by the lock.
 struct SrqState {
-    source: RecvSource,
+    reader: RingReader,
+    /// The producing end, for a kernel consumer.
+    producer: Option<Producer>,
     /// Capacity reported to the consumer.
     max_wr: u32,
     /// The limit event is sent, once, when fewer receives than this wait; 0: not armed.
@@ -58,7 +69,8 @@ struct SrqState {
 }
 
 impl Srq {
-    /// Creates a queue with the attributes `attr`. Its receives belong to `pd`.
+    /// Creates a queue with the attributes `attr` on one ring, whose producing end is given for a kernel consumer. Its
+    /// receives belong to `pd`.
     ///
     /// # Errors
     ///
@@ -67,19 +79,28 @@ impl Srq {
         pd: Arc<Pd>,
         handle: SrqHandle,
         attr: SrqAttr,
-        source: RecvSource,
+        xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+        (reader, producer): (RingReader, Option<Producer>),
     ) -> Result<Arc<Self>> {
         let SrqAttr {
             max_wr,
             max_sge,
             limit,
         } = attr;
+        let state = SrqState {
+            reader,
+            producer,
+            max_wr,
+            limit,
+        };
         Arc::pin_init(
             pin_init!(Self {
                 pd,
                 handle,
                 max_sge,
-                state <- new_spinlock_irq!(SrqState { source, max_wr, limit }, "ferroce::Srq"),
+                xrc,
+                number: Atomic::new(0),
+                state <- new_spinlock_irq!(state, "ferroce::Srq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -88,6 +109,27 @@ impl Srq {
     /// Returns the protection domain of the receives.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
+    }
+
+    /// Returns the CQ of the receives, if this is an SRQ of XRC.
+    pub(crate) fn cq(&self) -> Option<&Arc<Cq>> {
+        self.xrc.as_ref().map(|(_, cq)| cq)
+    }
+
+    /// Sets the number of an SRQ of XRC.
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Relaxed);
+    }
+
+    /// Returns the number of an SRQ of XRC.
+    pub(crate) fn number(&self) -> Option<u32> {
+        Some(self.number.load(Relaxed)).filter(|&number| number != 0)
+    }
+
+    /// Returns whether this is an SRQ of the XRC domain `xrcd`.
+    pub(crate) fn is_in(&self, xrcd: &Arc<Xrcd>) -> bool {
+        let own = self.xrc.as_ref();
+        own.is_some_and(|(own, _)| Arc::ptr_eq(own, xrcd))
     }
 
     /// Returns the maximum length of a scatter/gather list.
@@ -99,10 +141,10 @@ impl Srq {
     /// receive that is too short remains for other QPs. Callable from any context.
     pub(crate) fn take(&self, min_bytes: u32, list: &mut RecvSges) -> TakenRecv {
         let mut state = self.state.lock();
-        let Some(taken) = state.source.take(min_bytes, list)? else {
+        let Some(taken) = state.reader.take(min_bytes, list)? else {
             return Ok(None);
         };
-        let low = state.limit != 0 && state.source.len() < state.limit;
+        let low = state.limit != 0 && state.reader.len() < state.limit;
         if low {
             state.limit = 0;
         }
@@ -119,10 +161,8 @@ impl Srq {
     ///
     /// `EINVAL` if its list is too long, or the queue belongs to a process; `ENOMEM` if the queue is full.
     pub(crate) fn push(&self, wr: &wr::KernelRecvWr<'_>) -> Result {
-        match &mut self.state.lock().source {
-            RecvSource::Posted(fifo) => fifo.push(wr),
-            RecvSource::Ring(_) => Err(EINVAL),
-        }
+        let producer = &mut self.state.lock().producer;
+        producer.as_mut().ok_or(EINVAL)?.post_recv(wr)
     }
 
     /// Returns the attributes.
@@ -142,7 +182,7 @@ impl Srq {
             max_sge,
             limit,
         } = self.query();
-        let waiting = self.state.lock().source.len();
+        let waiting = self.state.lock().reader.len();
         details.put(c"max_wr", max_wr.into());
         details.put(c"max_sge", max_sge.into());
         details.put(c"limit", limit.into());
@@ -163,50 +203,32 @@ impl Srq {
         Ok(())
     }
 
-    /// Copies the waiting receives to `ring`, and uses it from then on. QPs may take receives meanwhile, but
-    /// the process must not post. One call at a time.
+    /// Copies the waiting receives to `ring`, and uses it from then on, with a capacity of `max_wr`. QPs may take
+    /// receives meanwhile, and a kernel consumer may post, but a process must not post. One call at a time.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `ring` is too small for the waiting receives or the limit, or if the queue belongs to a
-    /// ULP. The queue is unchanged.
-    pub(crate) fn resize_ring(&self, ring: &Arc<Ring>) -> Result {
+    /// `EINVAL` if the capacity is too small for the waiting receives or the limit. The queue is unchanged.
+    pub(crate) fn resize(&self, ring: &Arc<Ring>, max_wr: u32) -> Result {
         let mut resize = None;
         loop {
             let mut state = self.state.lock();
             let state = &mut *state;
-            if state.limit > ring.entries() {
+            if state.limit > max_wr {
                 return Err(EINVAL);
             }
-            let RecvSource::Ring(reader) = &mut state.source else {
-                return Err(EINVAL);
+            let reader = &mut state.reader;
+            let (resize, end) =
+                resize.get_or_insert_with(|| reader.begin_resize(ring.clone(), max_wr));
+            let end = state.producer.is_none().then_some(*end);
+            let Some(producer) = reader.step_resize(resize, end)? else {
+                continue;
             };
-            let resize = resize.get_or_insert_with(|| reader.begin_resize(ring.clone()));
-            if resize.step(reader, RESIZE_STEP_ENTRIES)? {
-                state.max_wr = ring.entries();
-                return Ok(());
+            if let Some(old) = &mut state.producer {
+                *old = Producer::new(ring.clone(), producer, (max_wr, self.max_sge));
             }
+            state.max_wr = max_wr;
+            return Ok(());
         }
-    }
-
-    /// Sets the capacity of a ULP's queue. The ULP may post meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`RecvFifo::resize`]; `EINVAL` if the capacity is below the limit, or the queue belongs to a
-    /// process; `ENOMEM`.
-    pub(crate) fn resize_posted(&self, max_wr: u32) -> Result {
-        // Dropped after the lock is released.
-        let mut spare = Some(RecvFifo::new(max_wr, self.max_sge)?);
-        let mut state = self.state.lock();
-        if state.limit > max_wr {
-            return Err(EINVAL);
-        }
-        let RecvSource::Posted(fifo) = &mut state.source else {
-            return Err(EINVAL);
-        };
-        fifo.resize(&mut spare)?;
-        state.max_wr = max_wr;
-        Ok(())
     }
 }

@@ -18,18 +18,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::ib::driver::AhInit;
-use zerocopy_derive::{
-    Immutable,
-    IntoBytes, //
-};
-
-/// Response to `create_ah` (`struct rxe_create_ah_resp`).
-#[derive(Immutable, IntoBytes)]
-#[repr(C)]
-struct CreateAhResponse {
-    number: u32,
-    reserved: u32,
-}
 
 /// An AH of a consumer.
 pub(crate) struct AhHandle {
@@ -60,10 +48,8 @@ impl AhHandle {
             return Ok(Arc::new(Self { ah, number }, flags)?);
         };
         let (handle, number) = Self::with_number(ah, port.clone())?;
-        user.respond(&CreateAhResponse {
-            number,
-            reserved: 0,
-        })?;
+        let abi = **user.ucontext();
+        abi.respond_ah(user, number)?;
         Ok(Arc::new(handle, flags)?)
     }
 

@@ -16,8 +16,16 @@ mod qp;
 mod srq;
 
 use crate::{
+    abi::Abi,
     device::{
-        ferroce::Ferroce,
+        ferroce::{
+            Ferroce,
+            Identity, //
+        },
+        kind::{
+            Kind,
+            KINDS, //
+        },
         module_state::ModuleState, //
     },
     limits::MAX_CQE,
@@ -33,7 +41,8 @@ use crate::{
     queue::{
         cq::Cq,
         cq_moderation::ModerationParams,
-        srq::Srq, //
+        srq::Srq,
+        xrcd::Xrcd, //
     },
     verbs::{
         ah::AhHandle,
@@ -48,6 +57,7 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
+    errno::EOPNOTSUPP,
     ib::{
         attr::{
             DeviceAttr,
@@ -69,7 +79,7 @@ use rdma::{
             QpInit,
             QpQuery,
             SrqInit,
-            DRIVER_ID_RXE,
+            XrcTargetInit,
             MAD_LEN, //
         },
         event::Notify,
@@ -85,7 +95,10 @@ use rdma::{
             QpCounts, //
         },
         restrack::RestrackEntry,
-        udata::UserContext,
+        udata::{
+            OpenRequest,
+            UserContext, //
+        },
         wc::WcSink,
         wr::{
             RecvWrList,
@@ -116,18 +129,18 @@ static DEVICES: Registry<Ferroce> = Registry::new();
 
 impl Driver for Ferroce {
     type Common = ModuleState;
-    type Ucontext = ();
+    type Abi = Option<Abi>;
+    type Ucontext = Abi;
     type Pd = Pd;
     type Ah = AhHandle;
     type Cq = Cq;
     type Qp = AnyQp;
     type Srq = Srq;
+    type Xrcd = Xrcd;
     type Mr = MrHandle;
     type Mw = MwHandle;
 
-    const DRIVER_ID: u32 = DRIVER_ID_RXE;
-    const ABI_VERSION: u32 = 2;
-    const LINK_TYPE: &'static CStr = c"ferroce";
+    const KINDS: &'static [Kind] = KINDS;
     const HW_COUNTERS: &'static [&'static CStr] = &COUNTER_NAMES;
     const QP_COUNTERS: &'static [usize] = &PER_QP_COUNTERS;
 
@@ -135,8 +148,18 @@ impl Driver for Ferroce {
         &DEVICES
     }
 
-    fn new_link(shared: &Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
-        Ferroce::add(shared.clone(), (name, None), netdev)
+    fn new_link(
+        shared: &Arc<ModuleState>,
+        kind: &'static Kind,
+        name: &CStr,
+        netdev: NetDev,
+    ) -> Result {
+        let guid = None;
+        Ferroce::add(shared.clone(), Identity { kind, name, guid }, netdev)
+    }
+
+    fn kind(&self) -> &'static Kind {
+        self.kind()
     }
 
     fn query_device(dev: &Device<Self>) -> DeviceAttr {
@@ -186,12 +209,29 @@ impl Driver for Ferroce {
         self.qp_counters()
     }
 
-    fn alloc_ucontext(_dev: &Device<Self>) -> Result<Arc<()>> {
-        Ok(Arc::new((), GFP_KERNEL_ACCOUNT)?)
+    fn alloc_ucontext(dev: &Device<Self>, request: &mut OpenRequest) -> Result<Arc<Abi>> {
+        // A provider that asks for no ABI does not know a device without a default.
+        let abi = Abi::negotiate(request)?.or(dev.kind().default_abi);
+        Ok(Arc::new(abi.ok_or(EOPNOTSUPP)?, GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn alloc_pd(_dev: &Device<Self>, _ucontext: Option<&Arc<()>>) -> Result<Arc<Pd>> {
+    fn query_ucontext(abi: &Abi) -> Result {
+        match abi.is_own() {
+            true => Ok(()),
+            false => Err(EOPNOTSUPP),
+        }
+    }
+
+    fn alloc_pd(_dev: &Device<Self>, _ucontext: Option<&Arc<Abi>>) -> Result<Arc<Pd>> {
         Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn alloc_xrcd(_dev: &Device<Self>) -> Result<Arc<Xrcd>> {
+        Xrcd::new()
+    }
+
+    fn dealloc_xrcd(xrcd: Arc<Xrcd>) {
+        drop(xrcd);
     }
 
     fn create_ah(
@@ -218,14 +258,14 @@ impl Driver for Ferroce {
         let Some(user) = init.user else {
             return Ok((Cq::kernel(init.handle, init.entries)?, init.entries));
         };
-        Cq::user(init.handle, init.entries, user)
+        Cq::user(init.handle, init.entries, init.flags, user)
     }
 
     fn resize_cq(
         _dev: &Device<Self>,
         cq: &Cq,
         entries: u32,
-        user: &mut UserContext<()>,
+        user: &mut UserContext<Abi>,
     ) -> Result<u32> {
         if entries > MAX_CQE {
             return Err(EINVAL);
@@ -258,6 +298,13 @@ impl Driver for Ferroce {
         init: QpInit<'_, Self>,
     ) -> Result<(Arc<AnyQp>, QpCreated)> {
         qp::create(dev, pd, init)
+    }
+
+    fn create_xrc_target(
+        dev: &Device<Self>,
+        init: XrcTargetInit<Self>,
+    ) -> Result<(Arc<AnyQp>, QpCreated)> {
+        qp::create_xrc_target(dev, init)
     }
 
     fn qp_state(qp: &AnyQp) -> IbQpState {
@@ -322,18 +369,22 @@ impl Driver for Ferroce {
     }
 
     fn create_srq(
-        _dev: &Device<Self>,
+        dev: &Device<Self>,
         pd: &Arc<Pd>,
         init: SrqInit<'_, Self>,
-    ) -> Result<(Arc<Srq>, SrqAttr)> {
-        srq::create(pd, init)
+    ) -> Result<(Arc<Srq>, SrqAttr, Option<u32>)> {
+        srq::create(dev, pd, init)
+    }
+
+    fn destroy_srq(dev: &Device<Self>, srq: Arc<Srq>) {
+        srq::destroy(dev, &srq);
     }
 
     fn resize_srq(
         _dev: &Device<Self>,
         srq: &Srq,
         max_wr: u32,
-        user: Option<&mut UserContext<()>>,
+        user: Option<&mut UserContext<Abi>>,
     ) -> Result {
         srq::resize(srq, max_wr, user)
     }

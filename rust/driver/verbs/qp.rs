@@ -2,14 +2,13 @@
 
 //! Creates QPs, for processes and for ULPs.
 //!
-//! Called by `create_qp`, in process context. A process posts to rings that it maps; a ULP posts to queues in kernel
-//! memory. The requested capabilities are checked against the limits of the device and rounded up.
+//! Called by `create_qp`, in process context. A process posts to rings that it maps; a kernel consumer posts to
+//! rings that no process maps. The requested capabilities are checked against the limits of the device and rounded up.
 
 use crate::{
-    abi::wqe::{
-        SendWqe,
-        WqeBounds,
-        WqeSge, //
+    abi::{
+        request::SendRules,
+        Abi, //
     },
     device::ferroce::Ferroce,
     limits::{
@@ -17,7 +16,11 @@ use crate::{
         MAX_SGE,
         MAX_WR, //
     },
-    mem::pd::Pd,
+    mem::{
+        pd::Pd,
+        sge::Sge, //
+    },
+    port::ah::PostedAhs,
     qp::{
         any_qp::AnyQp,
         queue_pair::{
@@ -39,32 +42,24 @@ use crate::{
         },
         ud::{
             self,
-            sender::{
-                PostedDatagram,
-                UdPostedSends,
-                UdRequests, //
-            },
             Ud, //
         }, //
     },
     queue::{
-        posted_sends::PostedSends,
+        cq::Cq,
+        producer::Posts,
         recv_source::RingReader,
-        ring::{
-            receive_ring,
-            ring, //
-        },
         rq::{
-            PostedRecvs,
             RecvQueue,
             RqSource, //
         },
         sq::{
+            SendBodies,
             SendQueue,
-            SendSlots,
-            SqSource, //
+            SendSize,
+            SendSlots, //
         },
-        srq::Srq, //
+        xrcd::Xrcd, //
     }, //
 };
 use kernel::{
@@ -75,13 +70,15 @@ use rdma::ib::{
     device::Device,
     driver::{
         QpCreated,
-        QpInit, //
+        QpInit,
+        XrcTargetInit, //
     },
-    mmap::MmapInfo,
+    event::QpHandle,
     qp_attr::{
         QpCaps,
         QpType, //
     },
+    ring::Ring,
     udata::UserContext, //
 };
 use roce::{
@@ -91,23 +88,12 @@ use roce::{
         responder::Responder, //
     }, //
 };
-use zerocopy_derive::{
-    Immutable,
-    IntoBytes, //
-};
-
-/// Response to `create_qp` (`struct rxe_create_qp_resp`).
-#[derive(Immutable, IntoBytes)]
-#[repr(C)]
-struct CreateQpResponse {
-    receive: MmapInfo,
-    send: MmapInfo,
-}
-
 /// The queues of a QP.
 struct Queues {
     send: SendQueue,
     receive: RecvQueue,
+    /// AHs of posted datagrams, for a kernel consumer.
+    ahs: Option<Arc<PostedAhs>>,
 }
 
 /// Creates a QP in RESET.
@@ -121,62 +107,106 @@ pub(crate) fn create(
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
 ) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let mut init = init;
-    match (init.qp_type, init.user.take()) {
-        (QpType::Rc, Some(user)) => create_for_process(dev, pd, init, user, rc(dev), AnyQp::Rc),
-        (QpType::Uc, Some(user)) => create_for_process(dev, pd, init, user, uc, AnyQp::Uc),
-        (QpType::Ud, Some(user)) => create_for_process(dev, pd, init, user, ud, AnyQp::Ud),
-        (QpType::Rc, None) => create_connected_for_ulp(dev, pd, init, rc(dev), AnyQp::Rc),
-        (QpType::Uc, None) => create_connected_for_ulp(dev, pd, init, uc, AnyQp::Uc),
-        (QpType::Ud | QpType::Gsi, None) => create_ud_for_ulp(dev, pd, init),
-        (QpType::Gsi, Some(_)) => Err(EINVAL),
+    match init.qp_type {
+        QpType::Rc => create_with(dev, pd, init, rc, AnyQp::Rc),
+        QpType::XrcIni => create_with(dev, pd, init, rc, AnyQp::Xrc),
+        QpType::Uc => create_with(dev, pd, init, uc, AnyQp::Uc),
+        QpType::Gsi if init.user.is_some() => Err(EINVAL),
+        QpType::Ud | QpType::Gsi => create_with(dev, pd, init, ud, AnyQp::Ud),
     }
 }
 
 // The engines of each service.
 
-/// Returns a function that creates the engines of an RC QP.
-fn rc(
+/// Creates the engines of an RC QP, or of an initiator of XRC.
+fn rc(dev: &Device<Ferroce>, queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Rc>> {
+    rc_engines(dev, queues, (&init.send_cq, &init.recv_cq), None)
+}
+
+/// Creates engines of RC. They are large: not inlined, so that they leave the stack.
+#[inline(never)]
+fn rc_engines(
     dev: &Device<Ferroce>,
-) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<Rc>> + use<'_> {
-    |queues, init| {
-        let requester = Requester::new(SendSlots::new(queues.send.slots())?);
-        let (send_cq, recv_cq) = (init.send_cq.clone(), init.recv_cq.clone());
-        let peers = dev.shared().demux().clone();
-        let sender = rc::requester::RcSendEngine::new(requester, queues.send, send_cq, peers);
-        let responder = Responder::new(ReplayStorage::new(0)?);
-        let receiver = rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq);
-        boxed(sender, receiver)
-    }
+    queues: Queues,
+    (send_cq, recv_cq): (&Arc<Cq>, &Arc<Cq>),
+    xrcd: Option<Arc<Xrcd>>,
+) -> Result<Engines<Rc>> {
+    let requester = Requester::new(SendSlots::new(0)?);
+    let peers = dev.shared().demux().clone();
+    let sender = rc::requester::RcSendEngine::new(requester, queues.send, send_cq.clone(), peers);
+    let responder = Responder::new(ReplayStorage::new(0)?);
+    let recv_cq = recv_cq.clone();
+    let receiver = rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq, xrcd);
+    boxed(sender, receiver)
+}
+
+/// Creates a target of XRC in RESET. No consumer can write to its send queue.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn create_xrc_target(
+    dev: &Device<Ferroce>,
+    init: XrcTargetInit<Ferroce>,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
+    let xrcd = init.xrcd;
+    let rules = SendRules {
+        max_sge: 1,
+        max_inline: 0,
+        signal_all: false,
+        is_kernel: true,
+    };
+    let send = Abi::KERNEL.new_send_ring(rules.max_sge, 1)?;
+    let queues = Queues {
+        send: SendQueue::new((Abi::KERNEL, send, None), rules, 1),
+        receive: RecvQueue::new(RqSource::Named, MAX_SGE)?,
+        ahs: None,
+    };
+    let parts = NewQp {
+        pd: xrcd.pd().clone(),
+        handle: init.handle,
+        caps: QpCaps::default(),
+        sq_sig_all: false,
+        send_size: queues.send.size(),
+        posts: None,
+    };
+    let cq = xrcd.cq().clone();
+    let engines = rc_engines(dev, queues, (&cq, &cq), Some(xrcd))?;
+    let qp = Arc::new(AnyQp::Xrc(new_qp(dev, parts, engines)?), GFP_KERNEL_ACCOUNT)?;
+    let qp_num = insert(dev, &qp)?;
+    let caps = QpCaps::default();
+    Ok((qp, QpCreated { qp_num, caps }))
+}
+
+/// Inserts a QP into the demux, and sets its number. Packets find it then, so no later step may fail. A QP in RESET
+/// drops them, and does not need its number for that.
+fn insert(dev: &Device<Ferroce>, qp: &Arc<AnyQp>) -> Result<u32> {
+    let qp_num = dev.shared().demux().insert(qp.clone())?;
+    qp.shared().set_number(qp_num);
+    Ok(qp_num)
 }
 
 /// Creates the engines of a UC QP.
-fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
+#[inline(never)]
+fn uc(_dev: &Device<Ferroce>, queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
+    let mut queues = queues;
+    let bodies = SendBodies::new(queues.send.size())?;
+    let _none = queues.send.set_bodies(bodies);
     boxed(
         uc::sender::UcSendEngine::new(queues.send, init.send_cq.clone()),
         uc::receiver::UcRecvEngine::new(queues.receive, init.recv_cq.clone()),
     )
 }
 
-/// Creates the engines of a UD QP of a process.
-fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
-    let requests = UdRequests::Ring(queues.send);
+/// Creates the engines of a UD or GSI QP.
+#[inline(never)]
+fn ud(_dev: &Device<Ferroce>, queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
+    let mut queues = queues;
+    let bodies = SendBodies::new(queues.send.size())?;
+    let _none = queues.send.set_bodies(bodies);
     boxed(
-        ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
+        ud::sender::UdSendEngine::new(queues.send, queues.ahs, init.send_cq.clone()),
         ud::receiver::UdRecvEngine::new(queues.receive, init.recv_cq.clone()),
-    )
-}
-
-/// Creates the engines of a UD QP of a ULP.
-fn ud_for_ulp(
-    sends: &Arc<PostedSends<PostedDatagram>>,
-    receives: RecvQueue,
-    init: &QpInit<'_, Ferroce>,
-) -> Result<Engines<Ud>> {
-    let requests = UdRequests::Posted(UdPostedSends::new(sends.clone(), init.caps.max_send_sge)?);
-    boxed(
-        ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
-        ud::receiver::UdRecvEngine::new(receives, init.recv_cq.clone()),
     )
 }
 
@@ -188,172 +218,151 @@ fn boxed<S, R>(sender: S, receiver: R) -> Result<(KBox<S>, KBox<R>)> {
     ))
 }
 
-// QPs of processes.
-
-/// Creates a QP of a process, with the engines that `engines` returns.
-fn create_for_process<T: Transport>(
+/// Creates a QP with the engines that `engines` returns.
+fn create_with<T: Transport>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
-    user: &mut UserContext<()>,
-    engines: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    engines: impl FnOnce(&Device<Ferroce>, Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
     wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
 ) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let caps = ring_caps(init.caps, init.srq.is_some())?;
-    let (queues, response) = map_queues(user, caps, init.sq_sig_all, init.srq.clone())?;
-    let engines = engines(queues, &init)?;
-    let config = qp_config(dev, pd, init, caps, None)?;
-    let qp = Arc::new(
-        wrap(Qp::new(config, engines, dev.shared().qps().join())?),
-        GFP_KERNEL_ACCOUNT,
-    )?;
-    user.respond(&response)?;
-    // Packets find the QP from here on, so no later step may fail. A QP in RESET drops them, and does not need its
-    // number for that.
-    let qp_num = dev.shared().demux().insert(qp.clone())?;
-    qp.shared().set_number(qp_num);
+    let mut init = init;
+    let user = init.user.take();
+    let caps = match &user {
+        Some(user) => ring_caps(init.caps, !has_recv_ring(&init), **user.ucontext())?,
+        None => granted_caps(init.caps)?,
+    };
+    let is_gsi = init.qp_type == QpType::Gsi;
+    let (queues, posts) = create_queues(user, caps, &init)?;
+    let size = queues.send.size();
+    let engines = engines(dev, queues, &init)?;
+    let parts = NewQp {
+        pd: pd.clone(),
+        handle: init.handle,
+        caps,
+        sq_sig_all: init.sq_sig_all,
+        send_size: size,
+        posts,
+    };
+    let qp = Arc::new(wrap(new_qp(dev, parts, engines)?), GFP_KERNEL_ACCOUNT)?;
+    let qp_num = match is_gsi {
+        true => {
+            qp.shared().set_number(Qpn::GSI.get());
+            dev.shared().demux().insert_gsi(qp.clone())?;
+            Qpn::GSI.get()
+        }
+        false => insert(dev, &qp)?,
+    };
     Ok((qp, QpCreated { qp_num, caps }))
 }
 
-/// Creates queues of the size in `caps`, on rings that `user` may map. Receives come from `srq` if there is one.
-/// Returns the response to user space as well.
-fn map_queues<U>(
-    user: &mut UserContext<U>,
+/// Returns whether a QP has a receive queue of its own.
+fn has_recv_ring(init: &QpInit<'_, Ferroce>) -> bool {
+    init.srq.is_none() && init.qp_type != QpType::XrcIni
+}
+
+/// What a QP is made of, apart from its engines.
+struct NewQp {
+    pd: Arc<Pd>,
+    handle: QpHandle,
     caps: QpCaps,
-    signal_all: bool,
-    srq: Option<Arc<Srq>>,
-) -> Result<(Queues, CreateQpResponse)> {
-    let send_bounds = WqeBounds {
+    sq_sig_all: bool,
+    send_size: SendSize,
+    posts: Option<KernelPosts>,
+}
+
+/// Creates a QP with these engines. Not inlined: the parts of a QP are large.
+#[inline(never)]
+fn new_qp<T: Transport>(
+    dev: &Device<Ferroce>,
+    parts: NewQp,
+    engines: Engines<T>,
+) -> Result<Arc<Qp<T>>> {
+    let live_ref = dev.shared().qps().join();
+    let config = QpConfig {
+        shared: QpShared::new(dev.port().clone(), parts.pd, parts.handle, live_ref)?,
+        caps: parts.caps,
+        signal_all: parts.sq_sig_all,
+        send_size: parts.send_size,
+        posts: parts.posts,
+    };
+    Qp::new(config, engines, dev.shared().qps().join())
+}
+
+/// Creates queues of the size in `caps`. A process may map their rings, and gets the response; a kernel consumer gets
+/// their producing ends. Receives come from the SRQ if there is one.
+#[inline(never)]
+fn create_queues(
+    user: Option<&mut UserContext<Abi>>,
+    caps: QpCaps,
+    init: &QpInit<'_, Ferroce>,
+) -> Result<(Queues, Option<KernelPosts>)> {
+    let is_kernel = user.is_none();
+    let abi = user.as_ref().map_or(Abi::KERNEL, |user| **user.ucontext());
+    let send = abi.new_send_ring(caps.max_send_sge, caps.max_send_wr)?;
+    let recv = match has_recv_ring(init) {
+        false => None,
+        true => Some(abi.new_recv_ring(caps.max_recv_sge, caps.max_recv_wr)?),
+    };
+    let posts = match user {
+        Some(user) => {
+            let send_info = user.map_ring(&send)?;
+            let recv_info = recv.as_ref().map(|ring| user.map_ring(ring)).transpose()?;
+            abi.respond_qp(user, send_info, recv_info.unwrap_or_default())?;
+            None
+        }
+        None => Some(kernel_posts(&send, recv.as_ref(), caps, init.qp_type)?),
+    };
+    let sends = posts.as_ref().map(|posts| posts.sends.clone());
+    let receives = posts.as_ref().and_then(|posts| posts.receives.clone());
+    let rules = SendRules {
         max_sge: caps.max_send_sge,
         max_inline: caps.max_inline_data,
+        signal_all: init.sq_sig_all,
+        is_kernel,
     };
-    let send = ring(SendWqe::FIXED_LEN, caps.max_send_sge, caps.max_send_wr)?;
-    let mut response = CreateQpResponse {
-        send: user.map_ring(&send)?,
-        receive: MmapInfo::default(),
+    let (source, max_recv_sge) = match (recv, &init.srq) {
+        (Some(ring), _) => {
+            let source = RqSource::Own(RingReader::new(abi, ring), receives);
+            (source, caps.max_recv_sge)
+        }
+        (None, Some(srq)) => (RqSource::Shared(srq.clone()), srq.max_sge()),
+        (None, None) => (RqSource::Named, 0),
     };
-    let receive = if let Some(srq) = srq {
-        let max_sge = srq.max_sge();
-        RecvQueue::new(RqSource::Shared(srq), max_sge)?
-    } else {
-        let ring = receive_ring(caps.max_recv_sge, caps.max_recv_wr)?;
-        response.receive = user.map_ring(&ring)?;
-        let reader = RingReader::new(ring, caps.max_recv_sge);
-        RecvQueue::new(RqSource::Ring(reader), caps.max_recv_sge)?
+    let slots = match init.qp_type {
+        // The consumer may post more, as the ring is larger.
+        QpType::Rc | QpType::XrcIni => init.caps.max_send_wr.max(1).next_power_of_two(),
+        _ => 1,
     };
     let queues = Queues {
-        send: SendQueue::new(
-            SqSource::Ring(send),
-            send_bounds,
-            caps.max_send_wr,
-            signal_all,
-        )?,
-        receive,
+        send: SendQueue::new((abi, send, sends), rules, slots),
+        receive: RecvQueue::new(source, max_recv_sge)?,
+        ahs: posts.as_ref().and_then(|posts| posts.ahs.clone()),
     };
-    Ok((queues, response))
+    Ok((queues, posts))
 }
 
-// QPs of ULPs.
-
-/// Creates an RC or UC QP of a ULP, with the engines that `engines` returns.
-fn create_connected_for_ulp<T: Transport<Sends = Arc<PostedSends>>>(
-    dev: &Device<Ferroce>,
-    pd: &Arc<Pd>,
-    init: QpInit<'_, Ferroce>,
-    engines: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
-    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
-) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let mut init = init;
-    init.caps = granted_caps(init.caps)?;
-    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
-    let engines = |sends: &Arc<PostedSends>, receive, init: &QpInit<'_, Ferroce>| {
-        let bounds = WqeBounds {
-            max_sge: init.caps.max_send_sge,
-            max_inline: init.caps.max_inline_data,
-        };
-        let source = SqSource::Posted(sends.clone());
-        let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
-        engines(Queues { send, receive }, init)
+/// Creates the producing ends of the rings of a kernel consumer.
+fn kernel_posts(
+    send: &Arc<Ring>,
+    recv: Option<&Arc<Ring>>,
+    caps: QpCaps,
+    qp_type: QpType,
+) -> Result<KernelPosts> {
+    let recv_limits = (caps.max_recv_wr, caps.max_recv_sge);
+    let receives = recv.map(|ring| Posts::new(ring.clone(), recv_limits));
+    let ahs = match qp_type {
+        QpType::Rc | QpType::Uc | QpType::XrcIni => None,
+        QpType::Ud | QpType::Gsi => Some(PostedAhs::new(send.places())?),
     };
-    create_for_ulp(dev, pd, init, sends, engines, wrap)
-}
-
-/// Creates a UD or GSI QP of a ULP.
-fn create_ud_for_ulp(
-    dev: &Device<Ferroce>,
-    pd: &Arc<Pd>,
-    init: QpInit<'_, Ferroce>,
-) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let mut init = init;
-    init.caps = granted_caps(init.caps)?;
-    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
-    create_for_ulp(dev, pd, init, sends, ud_for_ulp, AnyQp::Ud)
-}
-
-/// Creates a QP of a ULP that posts to `sends`, with the engines that `engines` returns.
-fn create_for_ulp<T: Transport>(
-    dev: &Device<Ferroce>,
-    pd: &Arc<Pd>,
-    init: QpInit<'_, Ferroce>,
-    sends: T::Sends,
-    engines: impl FnOnce(&T::Sends, RecvQueue, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
-    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
-) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let caps = init.caps;
-    let (recv_queue, receives) = match init.srq.clone() {
-        Some(srq) => {
-            let max_sge = srq.max_sge();
-            (RecvQueue::new(RqSource::Shared(srq), max_sge)?, None)
-        }
-        None => {
-            let receives = PostedRecvs::new(caps.max_recv_wr, caps.max_recv_sge)?;
-            let source = RqSource::Posted(receives.clone());
-            let recv_queue = RecvQueue::new(source, caps.max_recv_sge)?;
-            (recv_queue, Some(receives))
-        }
-    };
-    let engines = engines(&sends, recv_queue, &init)?;
-    let is_gsi = init.qp_type == QpType::Gsi;
-    let posts = KernelPosts { sends, receives };
-    let config = qp_config(dev, pd, init, caps, Some(posts))?;
-    let qp = wrap(Qp::new(config, engines, dev.shared().qps().join())?);
-    let qp = Arc::new(qp, GFP_KERNEL)?;
-    // Packets find the QP as soon as it is inserted, so no later step may fail. A QP in RESET drops them.
-    let qp_num = if is_gsi {
-        let qp_num = Qpn::GSI.get();
-        qp.shared().set_number(qp_num);
-        dev.shared().demux().insert_gsi(qp.clone())?;
-        qp_num
-    } else {
-        let qp_num = dev.shared().demux().insert(qp.clone())?;
-        qp.shared().set_number(qp_num);
-        qp_num
-    };
-    Ok((qp, QpCreated { qp_num, caps }))
+    Ok(KernelPosts {
+        sends: Posts::new(send.clone(), (caps.max_send_wr, caps.max_send_sge))?,
+        receives: receives.transpose()?,
+        ahs,
+    })
 }
 
 // Parameters.
-
-/// Returns the parameters of a QP, apart from its engines.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-fn qp_config<T: Transport>(
-    dev: &Device<Ferroce>,
-    pd: &Arc<Pd>,
-    init: QpInit<'_, Ferroce>,
-    caps: QpCaps,
-    posts: Option<KernelPosts<T::Sends>>,
-) -> Result<QpConfig<T>> {
-    let live_ref = dev.shared().qps().join();
-    Ok(QpConfig {
-        shared: QpShared::new(dev.port().clone(), pd.clone(), init.handle, live_ref)?,
-        caps,
-        signal_all: init.sq_sig_all,
-        posts,
-    })
-}
 
 /// Returns the capabilities granted for the requested ones. SGEs and inline data share the room of a WQE, so both are
 /// rounded up to the larger.
@@ -371,7 +380,7 @@ fn granted_caps(requested: QpCaps) -> Result<QpCaps> {
         return Err(EINVAL);
     }
     // CAST: The size is 16.
-    let sge_len = size_of::<WqeSge>() as u32;
+    let sge_len = size_of::<Sge>() as u32;
     let inline_sges = requested.max_inline_data.div_ceil(sge_len);
     let max_send_sge = requested.max_send_sge.max(inline_sges).max(1);
     Ok(QpCaps {
@@ -382,8 +391,9 @@ fn granted_caps(requested: QpCaps) -> Result<QpCaps> {
     })
 }
 
-/// As [`granted_caps`], for the rings of a process. With an SRQ, the receive capabilities have no meaning and are 0.
-fn ring_caps(requested: QpCaps, has_srq: bool) -> Result<QpCaps> {
+/// As [`granted_caps`], for the rings of a process, which may fill them: so the granted capabilities are those of the
+/// rings. With an SRQ, the receive capabilities have no meaning and are 0.
+fn ring_caps(requested: QpCaps, has_srq: bool, abi: Abi) -> Result<QpCaps> {
     let requested = match has_srq {
         true => QpCaps {
             max_recv_wr: 0,
@@ -394,16 +404,11 @@ fn ring_caps(requested: QpCaps, has_srq: bool) -> Result<QpCaps> {
     };
     let caps = granted_caps(requested)?;
     Ok(QpCaps {
-        max_send_wr: ring_capacity(caps.max_send_wr),
-        max_recv_wr: ring_capacity(caps.max_recv_wr.max(u32::from(!has_srq))),
+        max_send_wr: abi.ring_entries(caps.max_send_wr),
+        max_recv_wr: match has_srq {
+            true => 0,
+            false => abi.ring_entries(caps.max_recv_wr.max(1)),
+        },
         ..caps
     })
-}
-
-/// Returns the number of entries that fit into a ring created for `entries`. User space may fill the ring, so the
-/// reported capabilities must include the rounding.
-fn ring_capacity(entries: u32) -> u32 {
-    entries
-        .checked_ilog2()
-        .map_or(0, |log| u32::MAX >> (31 - log))
 }

@@ -2,9 +2,10 @@
 
 //! Creates and resizes SRQs, in process context.
 //!
-//! The SRQ of a process has a ring that it maps; that of a ULP is a FIFO of posted receives.
+//! A process maps the ring; a kernel consumer posts to it through a [`Producer`].
 
 use crate::{
+    abi::Abi,
     device::ferroce::Ferroce,
     limits::{
         MAX_SGE,
@@ -12,12 +13,8 @@ use crate::{
     },
     mem::pd::Pd,
     queue::{
-        recv_source::{
-            self,
-            RecvSource,
-            RingReader, //
-        },
-        ring::receive_ring,
+        producer::Producer,
+        recv_source::RingReader,
         srq::Srq, //
     }, //
 };
@@ -27,30 +24,22 @@ use kernel::{
 };
 use rdma::ib::{
     attr::SrqAttr,
+    device::Device,
     driver::SrqInit,
-    mmap::MmapInfo,
     udata::UserContext, //
 };
-use zerocopy_derive::{
-    Immutable,
-    IntoBytes, //
-};
+use roce::id::Srqn;
 
-/// Response to `create_srq` (`struct rxe_create_srq_resp`).
-#[derive(Immutable, IntoBytes)]
-#[repr(C)]
-struct CreateSrqResponse {
-    ring: MmapInfo,
-    srq_num: u32,
-    reserved: u32,
-}
-
-/// Creates an SRQ. Returns its capabilities as well.
+/// Creates an SRQ. Returns its capabilities as well, and its number if it is one of XRC.
 ///
 /// # Errors
 ///
 /// `EINVAL` if a limit of the device is exceeded; `ENOMEM`; `EINVAL` or `EFAULT` if the response cannot be written.
-pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>, SrqAttr)> {
+pub(crate) fn create(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: SrqInit<'_, Ferroce>,
+) -> Result<(Arc<Srq>, SrqAttr, Option<u32>)> {
     let mut attr = init.attr;
     if attr.max_wr > MAX_WR || attr.max_wr == 0 || attr.max_sge > MAX_SGE {
         return Err(EINVAL);
@@ -59,40 +48,56 @@ pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Sr
     if attr.limit > attr.max_wr {
         attr.limit = 0;
     }
-    let source = match init.user {
-        Some(user) => {
-            let ring = receive_ring(attr.max_sge, attr.max_wr)?;
-            let response = CreateSrqResponse {
-                ring: user.map_ring(&ring)?,
-                srq_num: 0,
-                reserved: 0,
-            };
-            user.respond(&response)?;
+    let user = init.user;
+    let abi = user.as_ref().map_or(Abi::KERNEL, |user| **user.ucontext());
+    let ring = abi.new_recv_ring(attr.max_sge, attr.max_wr)?;
+    let producer = match user {
+        Some(_) => {
             attr.max_wr = ring.entries();
-            RecvSource::Ring(RingReader::new(ring, attr.max_sge))
+            None
         }
-        None => RecvSource::Posted(recv_source::RecvFifo::new(attr.max_wr, attr.max_sge)?),
+        None => Some(Producer::new(ring.clone(), 0, (attr.max_wr, attr.max_sge))),
     };
-    let srq = Srq::new(pd.clone(), init.handle, attr, source)?;
-    Ok((srq, attr))
+    let is_xrc = init.xrc.is_some();
+    let ends = (RingReader::new(abi, ring.clone()), producer);
+    let srq = Srq::new(pd.clone(), init.handle, attr, init.xrc, ends)?;
+    if is_xrc {
+        let numbers = 1..Srqn::COUNT;
+        srq.set_number(dev.port().xrc_srqs().alloc_random(numbers, srq.clone())?);
+    }
+    if let Some(user) = user {
+        let responded = user
+            .map_ring(&ring)
+            .and_then(|mapped| abi.respond_srq(user, mapped, srq.number().unwrap_or(0)));
+        responded.inspect_err(|_| destroy(dev, &srq))?;
+    }
+    let number = srq.number();
+    Ok((srq, attr, number))
 }
 
-/// Resizes an SRQ to `max_wr` receives: with a new ring for a process, or a larger FIFO for a ULP.
+/// Destroys an SRQ. On return, no packet finds it. Sleeps.
+pub(crate) fn destroy(dev: &Device<Ferroce>, srq: &Srq) {
+    if let Some(number) = srq.number() {
+        drop(dev.port().xrc_srqs().remove(number));
+    }
+}
+
+/// Resizes an SRQ to `max_wr` receives, with a new ring.
 ///
 /// # Errors
 ///
-/// `EINVAL` if a limit of the device is exceeded, or if fewer receives fit than are posted; `EBUSY`; `EFAULT`;
-/// `ENOMEM`.
-pub(crate) fn resize<U>(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<U>>) -> Result {
+/// `EINVAL` if a limit of the device is exceeded, or if fewer receives fit than are posted; `EFAULT`; `ENOMEM`.
+pub(crate) fn resize(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<Abi>>) -> Result {
     if max_wr > MAX_WR || max_wr == 0 {
         return Err(EINVAL);
     }
+    let abi = user.as_ref().map_or(Abi::KERNEL, |user| **user.ucontext());
+    let ring = abi.new_recv_ring(srq.max_sge(), max_wr)?;
     let Some(user) = user else {
-        return srq.resize_posted(max_wr);
+        return srq.resize(&ring, max_wr);
     };
-    let ring = receive_ring(srq.max_sge(), max_wr)?;
-    let info = user.map_ring(&ring)?;
+    let mapped = user.map_ring(&ring)?;
     // Respond before the resize, because this may fail. User space ignores the response if the call fails.
-    user.respond(&info)?;
-    srq.resize_ring(&ring)
+    abi.respond_ring(user, mapped)?;
+    srq.resize(&ring, ring.entries())
 }

@@ -16,6 +16,7 @@ pub(crate) mod flow;
 pub(crate) mod hmm;
 pub(crate) mod hrtimer;
 pub(crate) mod init;
+pub(crate) mod mutex;
 pub(crate) mod ops;
 pub mod param;
 pub(crate) mod port;

@@ -125,6 +125,8 @@ pub struct DeviceAttr {
     pub max_cq_moderation_count: u16,
     pub max_cq_moderation_period: u16,
     pub local_ca_ack_delay: u8,
+    /// Clock of the timestamps of completions, in kHz; 0: there are none.
+    pub hca_core_clock: u64,
 }
 
 /// On-demand paging capabilities (`struct ib_odp_caps`).
@@ -138,6 +140,8 @@ pub struct OdpCaps {
     pub uc: u32,
     /// UD capabilities.
     pub ud: u32,
+    /// XRC capabilities.
+    pub xrc: u32,
 }
 
 impl DeviceAttr {
@@ -164,6 +168,7 @@ impl DeviceAttr {
         raw.odp_caps.per_transport_caps.rc_odp_caps = self.odp.rc;
         raw.odp_caps.per_transport_caps.uc_odp_caps = self.odp.uc;
         raw.odp_caps.per_transport_caps.ud_odp_caps = self.odp.ud;
+        raw.odp_caps.per_transport_caps.xrc_odp_caps = self.odp.xrc;
         raw.max_send_sge = Limit::at_most(self.max_send_sge);
         raw.max_recv_sge = Limit::at_most(self.max_recv_sge);
         raw.max_sge_rd = Limit::at_most(self.max_sge_rd);
@@ -188,6 +193,11 @@ impl DeviceAttr {
         raw.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;
         raw.cq_caps.max_cq_moderation_period = self.max_cq_moderation_period;
         raw.local_ca_ack_delay = self.local_ca_ack_delay;
+        raw.hca_core_clock = self.hca_core_clock;
+        raw.timestamp_mask = match self.hca_core_clock {
+            0 => 0,
+            _ => u64::MAX,
+        };
     }
 }
 

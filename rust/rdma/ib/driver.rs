@@ -48,6 +48,7 @@ use crate::{
             QpHandle,
             SrqHandle, //
         },
+        kind::DeviceKind,
         qp_attr::{
             AhAttr,
             IbQpState,
@@ -62,7 +63,10 @@ use crate::{
         },
         registry::Registry,
         restrack::RestrackEntry,
-        udata::UserContext,
+        udata::{
+            OpenRequest,
+            UserContext, //
+        },
         wc::WcSink,
         wr::{
             RecvWrList,
@@ -87,9 +91,6 @@ use kernel::{
 /// Length of a management datagram in bytes (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
 pub const MAD_LEN: usize = bindings::IB_MGMT_MAD_SIZE as usize;
 
-/// Driver id of rdma_rxe. It selects the user-space provider, and with it the ABI.
-pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
-
 /// A provider driver. The implementing type holds the driver's data of one device.
 ///
 /// # Errors
@@ -98,6 +99,8 @@ pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
 pub trait Driver: Sized + Send + Sync + 'static {
     /// Data that all devices of the driver share.
     type Common: Send + Sync + 'static;
+    /// Which ABI the user contexts of a kind of devices have by default.
+    type Abi: Sync + 'static;
     /// Driver's part of a user context.
     type Ucontext: Send + Sync + 'static;
     /// Driver's part of a PD.
@@ -110,19 +113,16 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Qp: Send + Sync + 'static;
     /// Driver's part of an SRQ.
     type Srq: Send + Sync + 'static;
+    /// Driver's part of an XRC domain.
+    type Xrcd: Send + Sync + 'static;
     /// Driver's part of an MR.
     type Mr: Send + Sync + 'static;
     /// Driver's part of an MW.
     type Mw: Send + Sync + 'static;
 
-    /// `enum rdma_driver_id`.
-    const DRIVER_ID: u32;
-
-    /// Version of the ABI between the driver and user space.
-    const ABI_VERSION: u32;
-
-    /// Link type: `TYPE` in `rdma link add NAME type TYPE netdev NETDEV`.
-    const LINK_TYPE: &'static CStr;
+    /// The kinds of devices, at least one. A link type that is taken from another driver
+    /// ([`TakenType`](crate::ib::link::TakenType)) makes devices of the first kind.
+    const KINDS: &'static [DeviceKind<Self::Abi>];
 
     /// Names of the hardware counters of the port.
     const HW_COUNTERS: &'static [&'static CStr] = &[];
@@ -134,7 +134,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns the registry of this driver's devices, a static.
     fn registry() -> &'static Registry<Self, Self::Common>;
 
-    /// Creates and registers a device over `netdev`: `rdma link add NAME type ... netdev NETDEV`.
+    /// Creates and registers a device of the kind over `netdev`: `rdma link add NAME type ... netdev NETDEV`.
     ///
     /// The core holds its lock of link types. `netdev` may be unregistered or move to another namespace at any
     /// time.
@@ -142,7 +142,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// User space sees only the errno, so a driver should log the reason.
-    fn new_link(common: &Arc<Self::Common>, name: &CStr, netdev: NetDev) -> Result;
+    fn new_link(
+        common: &Arc<Self::Common>,
+        kind: &'static DeviceKind<Self::Abi>,
+        name: &CStr,
+        netdev: NetDev,
+    ) -> Result;
+
+    /// Returns the kind of this device. It does not change.
+    fn kind(&self) -> &'static DeviceKind<Self::Abi>;
 
     /// Returns the limits and capabilities of the device.
     fn query_device(dev: &Device<Self>) -> DeviceAttr;
@@ -182,14 +190,28 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns the list of the device's QPs that are bound to an `rdma_counter`.
     fn qp_counters(&self) -> &QpCounters<Self::Qp>;
 
-    /// Creates a user context: a process opens the device.
-    fn alloc_ucontext(dev: &Device<Self>) -> Result<Arc<Self::Ucontext>>;
+    /// Creates a user context: a process opens the device, and its provider asks for an ABI. The driver responds.
+    fn alloc_ucontext(dev: &Device<Self>, request: &mut OpenRequest)
+        -> Result<Arc<Self::Ucontext>>;
+
+    /// Another library, perhaps in another process, is about to use the context.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if its ABI has no library that does so.
+    fn query_ucontext(ucontext: &Self::Ucontext) -> Result;
 
     /// Creates a PD for a process, or for a ULP if `ucontext` is `None`.
     fn alloc_pd(
         dev: &Device<Self>,
         ucontext: Option<&Arc<Self::Ucontext>>,
     ) -> Result<Arc<Self::Pd>>;
+
+    /// Creates an XRC domain.
+    fn alloc_xrcd(dev: &Device<Self>) -> Result<Arc<Self::Xrcd>>;
+
+    /// Frees an XRC domain. Its SRQs and QPs are destroyed.
+    fn dealloc_xrcd(xrcd: Arc<Self::Xrcd>);
 
     /// Creates an AH.
     ///
@@ -245,6 +267,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
         init: QpInit<'_, Self>,
     ) -> Result<(Arc<Self::Qp>, QpCreated)>;
 
+    /// Creates the target QP of an XRC domain in RESET. It has neither PD nor CQ nor queue of its own.
+    fn create_xrc_target(
+        dev: &Device<Self>,
+        init: XrcTargetInit<Self>,
+    ) -> Result<(Arc<Self::Qp>, QpCreated)>;
+
     /// Returns the state of a QP. Only [`Driver::modify_qp`] changes it, except that a QP goes to an error state by
     /// itself.
     fn qp_state(qp: &Self::Qp) -> IbQpState;
@@ -298,12 +326,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Posts the receive WRs of a ULP. Any context. Errors as for [`Driver::post_send_kernel`].
     fn post_recv_kernel(qp: &Arc<Self::Qp>, list: &mut RecvWrList<'_>) -> Result;
 
-    /// Creates an SRQ. Returns it and its capacity.
+    /// Creates an SRQ. Returns it, its capacity, and its number if it is one of XRC.
     fn create_srq(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: SrqInit<'_, Self>,
-    ) -> Result<(Arc<Self::Srq>, SrqAttr)>;
+    ) -> Result<(Arc<Self::Srq>, SrqAttr, Option<u32>)>;
 
     /// Resizes an SRQ to `max_wr` receives. Keeps the receives that are posted. Modifications of one SRQ are
     /// serialized. `user` is `None` for the SRQ of a ULP.
@@ -426,10 +454,21 @@ pub struct CqInit<'a, T: Driver> {
     pub entries: u32,
     /// Completion vector that the caller requested.
     pub comp_vector: u32,
+    /// What else a process requested.
+    pub flags: CqFlags,
     /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
     /// Delivers completion and error events to the consumer.
     pub handle: CqHandle,
+}
+
+/// Flags of a CQ (`enum ib_uverbs_ex_create_cq_flags`).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CqFlags {
+    /// A completion has the time at which it was pushed.
+    pub timestamps: bool,
+    /// The CQ may be full: what is lost then raises no error.
+    pub ignore_overrun: bool,
 }
 
 /// Arguments of [`Driver::create_qp`].
@@ -442,7 +481,7 @@ pub struct QpInit<'a, T: Driver> {
     pub sq_sig_all: bool,
     /// CQ of the sends.
     pub send_cq: Arc<T::Cq>,
-    /// CQ of the receives.
+    /// CQ of the receives. A QP of XRC has none, and this is that of the sends.
     pub recv_cq: Arc<T::Cq>,
     /// SRQ, if the QP has no receive queue of its own.
     pub srq: Option<Arc<T::Srq>>,
@@ -454,10 +493,23 @@ pub struct QpInit<'a, T: Driver> {
     pub handle: QpHandle,
 }
 
+/// Arguments of [`Driver::create_xrc_target`].
+pub struct XrcTargetInit<T: Driver> {
+    /// The domain.
+    pub xrcd: Arc<T::Xrcd>,
+    /// Delivers asynchronous events to the consumer.
+    pub handle: QpHandle,
+}
+
+/// The domain and the CQ of an SRQ of XRC.
+pub type XrcEnds<T> = (Arc<<T as Driver>::Xrcd>, Arc<<T as Driver>::Cq>);
+
 /// Arguments of [`Driver::create_srq`].
 pub struct SrqInit<'a, T: Driver> {
     /// Minimum capacity.
     pub attr: SrqAttr,
+    /// The domain and the CQ of an SRQ of XRC. `None`: it is a basic one.
+    pub xrc: Option<XrcEnds<T>>,
     /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
     /// Delivers asynchronous events to the consumer.

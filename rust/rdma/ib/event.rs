@@ -148,7 +148,8 @@ unsafe extern "C" fn run_handler(work: *mut bindings::work_struct) {
 pub struct CqHandle(Arc<CqNotifier>);
 
 impl CqHandle {
-    /// Creates the handle of `cq`. `handler_cpu`: the CPU on which the completion handler runs, if that matters.
+    /// Creates the handle of `cq`; null: there is none. `handler_cpu`: the CPU on which the completion
+    /// handler runs, if that matters.
     pub(crate) fn new(cq: *mut bindings::ib_cq, handler_cpu: Option<u32>) -> Result<Self> {
         let notifier = Arc::pin_init(
             pin_init!(CqNotifier {
@@ -172,6 +173,15 @@ impl CqHandle {
             GFP_KERNEL_ACCOUNT,
         )?;
         Ok(Self(notifier))
+    }
+
+    /// Creates the handle of a CQ that has no consumer. It does nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn without_consumer() -> Result<Self> {
+        Self::new(ptr::null_mut(), None)
     }
 
     /// Stops all notifications. When this returns, the completion handler is not running, and is not called any

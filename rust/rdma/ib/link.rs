@@ -2,9 +2,9 @@
 
 //! `rdma link add`, and the registration of a driver.
 //!
-//! A [`Registration`] adds the driver's link type to the core's list, and perhaps that of a driver whose place it takes
-//! ([`TakenType`]). It unregisters all devices when it is dropped. The core itself handles `rdma link del`: it
-//! unregisters the device.
+//! A [`Registration`] adds the link types of the driver's kinds of devices to the core's list, and perhaps that of a
+//! driver whose place it takes ([`TakenType`]). It unregisters all devices when it is dropped, and no others: it knows
+//! them from the registry, not by their driver id. The core itself handles `rdma link del`: it unregisters the device.
 //!
 //! `newlink` cannot return an error message: the core passes the name and the netdev, not the request. A driver
 //! logs the reason of a failure.
@@ -31,21 +31,27 @@ use kernel::{
 /// Registry of the driver `T`.
 pub type Registry<T> = super::registry::Registry<T, <T as Driver>::Common>;
 
-/// Registration of the driver, as one or two link types.
+/// Registration of the driver, with all its link types.
 ///
 /// Dropping it removes the link types, unregisters all devices and waits for them: afterwards the core calls no
 /// function of the driver. May sleep.
 pub struct Registration<T: Driver> {
     // Dropped in this order: no device is added when the registry is closed, and the owner of the taken type can be
     // loaded when its type is free.
-    _taken_type: Option<LinkType<T>>,
-    _own_type: LinkType<T>,
+    _taken_type: Option<LinkType>,
+    _own_types: KVec<LinkType>,
     _open: OpenRegistry<T>,
     _taken: Option<TakenType>,
 }
 
 impl<T: Driver> Registration<T> {
-    /// Initialises the driver's registry, and adds its link type and perhaps a taken one to the core's list.
+    /// A function for each kind of devices: the core does not tell `newlink` of which link type it is.
+    const NEWLINKS: [NewLink; 2] = {
+        assert!(matches!(T::KINDS.len(), 1 | 2));
+        [newlink::<T, 0>, newlink::<T, 1>]
+    };
+
+    /// Initialises the driver's registry, and adds its link types and perhaps a taken one to the core's list.
     ///
     /// # Errors
     ///
@@ -57,14 +63,17 @@ impl<T: Driver> Registration<T> {
     ) -> Result<Self> {
         // On an error what has been made is dropped in the opposite order.
         let open = OpenRegistry::<T>::new(module, common)?;
-        let own_type = LinkType::new(T::LINK_TYPE)?;
+        let mut own_types = KVec::with_capacity(T::KINDS.len(), GFP_KERNEL)?;
+        for (kind, newlink) in T::KINDS.iter().zip(Self::NEWLINKS) {
+            own_types.push(LinkType::new(kind.link_type, newlink)?, GFP_KERNEL)?;
+        }
         let taken_type = taken
             .as_ref()
-            .map(|taken| LinkType::new(taken.name))
+            .map(|taken| LinkType::new(taken.name, newlink::<T, 0>))
             .transpose()?;
         Ok(Self {
             _taken_type: taken_type,
-            _own_type: own_type,
+            _own_types: own_types,
             _open: open,
             _taken: taken,
         })
@@ -110,23 +119,26 @@ impl<T: Driver> Drop for OpenRegistry<T> {
 /// # Invariants
 ///
 /// The operations are in the list.
-struct LinkType<T: Driver>(Pin<KBox<Opaque<bindings::rdma_link_ops>>>, PhantomData<T>);
+struct LinkType(Pin<KBox<Opaque<bindings::rdma_link_ops>>>);
+
+/// `rdma_link_ops.newlink`.
+type NewLink = unsafe extern "C" fn(*const c_char, *mut bindings::net_device) -> c_int;
 
 // SAFETY: Only C accesses the operations, under its own lock.
-unsafe impl<T: Driver> Send for LinkType<T> {}
+unsafe impl Send for LinkType {}
 // SAFETY: As for `Send`.
-unsafe impl<T: Driver> Sync for LinkType<T> {}
+unsafe impl Sync for LinkType {}
 
-impl<T: Driver> LinkType<T> {
+impl LinkType {
     /// Adds the link type `name` to the core's list.
     ///
     /// # Errors
     ///
     /// `EBUSY` if the core has a link type of that name, in which case it also warns; `ENOMEM`.
-    fn new(name: &'static CStr) -> Result<Self> {
+    fn new(name: &'static CStr, newlink: NewLink) -> Result<Self> {
         let mut ops: bindings::rdma_link_ops = pin_init::zeroed();
         ops.type_ = name.as_char_ptr();
-        ops.newlink = Some(newlink::<T>);
+        ops.newlink = Some(newlink);
         let ops = KBox::pin(Opaque::new(ops), GFP_KERNEL)?;
         // SAFETY: The operations are complete and pinned, and their name is static. They are freed here if the core
         // has refused them, else after `drop` has removed them from the list.
@@ -139,23 +151,23 @@ impl<T: Driver> LinkType<T> {
             return Err(EBUSY);
         }
         // INVARIANT: The operations are linked.
-        Ok(Self(ops, PhantomData))
+        Ok(Self(ops))
     }
 }
 
-impl<T: Driver> Drop for LinkType<T> {
+impl Drop for LinkType {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the operations are in the list. The function waits for calls in progress.
         unsafe { bindings::rdma_link_unregister(self.0.get()) };
     }
 }
 
-/// `rdma_link_ops.newlink`.
+/// `rdma_link_ops.newlink` of the kind of devices with that index.
 ///
 /// # Safety
 ///
 /// Called by the core as `newlink`: `name` is a C string and `netdev` a held netdev, both valid for the call.
-unsafe extern "C" fn newlink<T: Driver>(
+unsafe extern "C" fn newlink<T: Driver, const KIND: usize>(
     name: *const c_char,
     netdev: *mut bindings::net_device,
 ) -> c_int {
@@ -164,6 +176,7 @@ unsafe extern "C" fn newlink<T: Driver>(
         // `NetDev::from_raw` takes its own reference.
         let (name, netdev) = unsafe { (CStr::from_char_ptr(name), NetDev::from_raw(netdev)) };
         let common = T::registry().common().ok_or(ENODEV)?;
-        T::new_link(&common, name, netdev).map(|()| 0)
+        let kind = T::KINDS.get(KIND).ok_or(ENODEV)?;
+        T::new_link(&common, kind, name, netdev).map(|()| 0)
     })
 }

@@ -26,21 +26,13 @@ use kernel::{
     sync::Arc,
     types::Opaque, //
 };
-use zerocopy_derive::{
-    Immutable,
-    IntoBytes, //
-};
-
-/// Offset and length by which user space maps a ring (`struct mminfo`).
-#[derive(Clone, Copy, Debug, Default, Immutable, IntoBytes)]
-#[repr(C)]
+/// Offset and length by which user space maps a ring.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct MmapInfo {
     /// Offset for `mmap`, in bytes.
     pub offset: u64,
     /// Length for `mmap`, in bytes.
     pub size: u32,
-    /// Zero.
-    pub pad: u32,
 }
 
 #[repr(C)]
@@ -96,7 +88,6 @@ impl RingMapping {
             offset: (pgoff as u64).wrapping_mul(PAGE_SIZE as u64),
             // CAST: `Ring::new` has checked that the size fits 32 bits.
             size: bytes as u32,
-            pad: 0,
         };
         // INVARIANT: The entry was inserted above, and its first reference belongs to the caller of the insertion.
         let mapping = Self(NonNull::from(KBox::leak(entry)));

@@ -4,7 +4,8 @@
 //! it, and the life of a device.
 //!
 //! - [`driver`]: the [`Driver`](driver::Driver) trait. `ops` implements `struct ib_device_ops` with it.
-//! - [`unregistered`], [`device`], [`registry`], [`link`]: create, reference, find and remove devices.
+//! - [`kind`], [`link`]: kinds of devices, and their link types.
+//! - [`unregistered`], [`device`], [`registry`]: create, reference, find and remove devices.
 //! - `object`: verb objects, C structure and driver part; [`event`]: notifications to their consumers.
 //! - [`attr`], [`qp_attr`]: attributes as plain values; [`gid`]: the GID table.
 //! - [`wr`], [`wr_op`], [`wc`]: work requests and completions of ULPs.
@@ -21,6 +22,7 @@ pub mod driver;
 pub mod event;
 pub mod gid;
 pub(crate) mod hw_stats;
+pub mod kind;
 pub mod link;
 pub mod mmap;
 pub(crate) mod object;

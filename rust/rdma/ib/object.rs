@@ -51,6 +51,8 @@ pub(crate) type Cq<D> = Object<bindings::ib_cq, CqData<D>>;
 pub(crate) type Qp<D> = Object<bindings::ib_qp, QpData<D>>;
 /// An SRQ.
 pub(crate) type Srq<D> = Object<bindings::ib_srq, SrqData<D>>;
+/// An XRC domain.
+pub(crate) type Xrcd<D> = Object<bindings::ib_xrcd, Arc<D>>;
 /// An MR.
 pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
 /// An MW.

@@ -19,7 +19,7 @@ use kernel::{
     sync::rcu, //
 };
 
-/// Type of service of a QP (`enum ib_qp_type`). Other types are not supported.
+/// Type of service of a QP (`enum ib_qp_type`). Other types are not supported; the target of XRC is created apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum QpType {
@@ -31,6 +31,8 @@ pub enum QpType {
     Uc = bindings::ib_qp_type_IB_QPT_UC,
     /// Unreliable datagram.
     Ud = bindings::ib_qp_type_IB_QPT_UD,
+    /// Initiator of an extended reliable connection.
+    XrcIni = bindings::ib_qp_type_IB_QPT_XRC_INI,
 }
 
 impl QpType {
@@ -40,6 +42,7 @@ impl QpType {
             bindings::ib_qp_type_IB_QPT_RC => Ok(Self::Rc),
             bindings::ib_qp_type_IB_QPT_UC => Ok(Self::Uc),
             bindings::ib_qp_type_IB_QPT_UD => Ok(Self::Ud),
+            bindings::ib_qp_type_IB_QPT_XRC_INI => Ok(Self::XrcIni),
             _ => Err(EOPNOTSUPP),
         }
     }

@@ -2,7 +2,7 @@
 
 //! A ring of fixed-size elements, shared with user space.
 //!
-//! Owns the memory (`struct rxe_queue_buf`, then the elements) and makes every access to it. User space may write
+//! Owns the memory (a head, then the elements) and makes every access to it. User space may write
 //! any byte at any time, so no Rust reference to the memory exists and no value in it is trusted: elements are
 //! copied, and an index is loaded once and masked with a mask that user space cannot write. The kernel's end of a
 //! ring keeps its own position; the memory holds only the published copy.
@@ -11,11 +11,15 @@
 //! the caller serializes the producers, and the consumers, of a ring. Any context, except that [`Ring::new`]
 //! sleeps.
 //!
-//! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
+//! C headers: `include/uapi/rdma/ferroce-abi.h`,
+//! [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
 mod index;
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::barrier::smp_mb, //
+};
 use core::{
     ffi::c_void,
     mem::offset_of,
@@ -35,8 +39,57 @@ use kernel::{
     }, //
 };
 
-/// Bytes before the first element.
-const HEADER_BYTES: usize = size_of::<bindings::rxe_queue_buf>();
+/// The head of a ring, and how its indices count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RingLayout {
+    /// `struct rxe_queue_buf`. An index is the place of an element. One place stays empty, so that a full ring differs
+    /// from an empty one.
+    Rxe,
+    /// `struct ferroce_ring`. Indices count elements and wrap around at 2^32.
+    Direct,
+}
+
+impl RingLayout {
+    /// Returns the number of bytes before the first element.
+    const fn header_bytes(self) -> usize {
+        match self {
+            Self::Rxe => size_of::<bindings::rxe_queue_buf>(),
+            Self::Direct => size_of::<bindings::ferroce_ring>(),
+        }
+    }
+
+    /// Returns the offsets of both indices, the producer's first.
+    const fn index_offsets(self) -> (usize, usize) {
+        match self {
+            Self::Rxe => (
+                offset_of!(bindings::rxe_queue_buf, producer_index),
+                offset_of!(bindings::rxe_queue_buf, consumer_index),
+            ),
+            Self::Direct => (
+                offset_of!(bindings::ferroce_ring, producer),
+                offset_of!(bindings::ferroce_ring, consumer),
+            ),
+        }
+    }
+
+    /// Returns the number of elements that fit in a ring that is created for at least `entries`. `None` if a ring
+    /// cannot have so many.
+    pub fn entries(self, entries: u32) -> Option<u32> {
+        let places = self.places(entries)?;
+        Some(match self {
+            Self::Rxe => places.wrapping_sub(1),
+            Self::Direct => places,
+        })
+    }
+
+    /// Returns the number of places for `entries` elements.
+    fn places(self, entries: u32) -> Option<u32> {
+        match self {
+            Self::Rxe => entries.checked_add(1)?.checked_next_power_of_two(),
+            Self::Direct => entries.max(1).checked_next_power_of_two(),
+        }
+    }
+}
 
 /// Minimum size of an element: one cache line, so that neighbours do not share one.
 const MIN_ELEMENT_BYTES: usize = 64;
@@ -46,12 +99,13 @@ const WORD_BYTES: usize = size_of::<u64>();
 
 /// Memory of one queue, zeroed, and charged to the memory cgroup of the task that created it.
 ///
-/// One slot is always empty, so that a full ring differs from an empty one: a ring of `n` entries has at least `n +
-/// 1` slots. Indices are in `0..=mask()`.
+/// Indices are in `0..=index_mask()`.
 ///
 /// May be dropped in process context or in an interrupt.
 pub struct Ring {
     base: NonNull<u8>,
+    layout: RingLayout,
+    /// Number of places, a power of two, minus one.
     mask: u32,
     element_bytes: usize,
     bytes: usize,
@@ -68,25 +122,22 @@ unsafe impl Sync for Ring {}
 impl Ring {
     /// Creates a ring for `entries` elements of `element_bytes` each. May sleep.
     ///
-    /// The size of an element is rounded up to a power of two of at least 64 bytes, the number of slots to a power
-    /// of two above `entries`.
+    /// The size of an element is rounded up to a power of two of at least 64 bytes, the number of places to a power
+    /// of two.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the ring is larger than its length in the ABI can express (4 GiB); `ENOMEM`, also if the memory
     /// cgroup is exhausted.
-    pub fn new(element_bytes: usize, entries: u32) -> Result<Self> {
+    pub fn new(layout: RingLayout, element_bytes: usize, entries: u32) -> Result<Self> {
         let element_bytes = element_bytes
             .max(MIN_ELEMENT_BYTES)
             .checked_next_power_of_two()
             .ok_or(EINVAL)?;
-        let slots = entries
-            .checked_add(1)
-            .and_then(u32::checked_next_power_of_two)
-            .ok_or(EINVAL)?;
+        let places = layout.places(entries).ok_or(EINVAL)?;
         let bytes = element_bytes
-            .checked_mul(slots as usize)
-            .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
+            .checked_mul(places as usize)
+            .and_then(|bytes| bytes.checked_add(layout.header_bytes()))
             .and_then(|bytes| bytes.checked_next_multiple_of(kernel::page::PAGE_SIZE))
             .filter(|bytes| u32::try_from(*bytes).is_ok())
             .ok_or(EINVAL)?;
@@ -97,7 +148,8 @@ impl Ring {
         let base = unsafe { bindings::__vmalloc_noprof(bytes, flags) };
         let ring = Self {
             base: NonNull::new(base.cast()).ok_or(ENOMEM)?,
-            mask: slots.wrapping_sub(1),
+            layout,
+            mask: places.wrapping_sub(1),
             element_bytes,
             bytes,
         };
@@ -107,18 +159,30 @@ impl Ring {
 
     /// Writes the shape of the ring for user space. The kernel never reads it back.
     fn write_header(&self) {
-        let header = self.base.cast::<bindings::rxe_queue_buf>().as_ptr();
+        // The two words at the start.
+        let shape = match self.layout {
+            RingLayout::Rxe => [self.element_bytes.trailing_zeros(), self.mask],
+            // CAST: `new` has checked that the size of the ring fits 32 bits.
+            RingLayout::Direct => [self.mask.wrapping_add(1), self.element_bytes as u32],
+        };
         // SAFETY: The header is inside the memory, which is page-aligned. The ring is not shared yet.
-        unsafe {
-            (&raw mut (*header).log2_elem_size).write(self.element_bytes.trailing_zeros());
-            (&raw mut (*header).index_mask).write(self.mask);
-        }
+        unsafe { self.base.cast::<[u32; 2]>().write(shape) };
     }
 
     /// Returns the highest index, which is also the mask of indices.
     #[inline]
-    pub fn mask(&self) -> u32 {
-        self.mask
+    pub fn index_mask(&self) -> u32 {
+        match self.layout {
+            RingLayout::Rxe => self.mask,
+            RingLayout::Direct => u32::MAX,
+        }
+    }
+
+    /// Returns the number of places for elements, a power of two. An index modulo this is a place.
+    #[inline]
+    pub fn places(&self) -> u32 {
+        // OVERFLOW: `new` has checked that the size of the ring fits 32 bits.
+        self.mask.wrapping_add(1)
     }
 
     /// Returns the size of an element in bytes.
@@ -130,23 +194,46 @@ impl Ring {
     /// Returns the number of elements that fit.
     #[inline]
     pub fn entries(&self) -> u32 {
-        // One slot stays empty.
-        self.mask
-    }
-
-    #[inline]
-    fn producer_index(&self) -> SharedIndex<'_> {
-        SharedIndex {
-            ring: self,
-            offset: offset_of!(bindings::rxe_queue_buf, producer_index),
+        match self.layout {
+            RingLayout::Rxe => self.mask,
+            RingLayout::Direct => self.places(),
         }
     }
 
     #[inline]
-    fn consumer_index(&self) -> SharedIndex<'_> {
-        SharedIndex {
+    fn producer_index(&self) -> SharedWord<'_> {
+        SharedWord {
             ring: self,
-            offset: offset_of!(bindings::rxe_queue_buf, consumer_index),
+            offset: self.layout.index_offsets().0,
+        }
+    }
+
+    #[inline]
+    fn consumer_index(&self) -> SharedWord<'_> {
+        SharedWord {
+            ring: self,
+            offset: self.layout.index_offsets().1,
+        }
+    }
+
+    /// Returns the word that tells the producer not to ring the doorbell, if the layout has it.
+    #[inline]
+    fn no_doorbell_word(&self) -> Option<SharedWord<'_>> {
+        (self.layout == RingLayout::Direct).then_some(SharedWord {
+            ring: self,
+            offset: offset_of!(bindings::ferroce_ring, no_doorbell),
+        })
+    }
+
+    /// Writes `word` to the element at `index`, at byte `offset`, a multiple of 4, after all earlier writes. Nothing,
+    /// if that is not inside the element.
+    #[inline]
+    pub fn publish_word(&self, index: u32, offset: usize, word: u32) {
+        let (at, room) = self.locate(index, offset);
+        let at = at.cast::<u32>();
+        if room >= size_of::<u32>() && at.is_aligned() {
+            // SAFETY: The word is inside the element and aligned. The access is atomic, as in `SharedWord::store`.
+            unsafe { atomic_store(at.as_ptr(), word, Release) };
         }
     }
 
@@ -211,10 +298,11 @@ impl Ring {
         }
     }
 
-    /// Copies `bytes` to the element at `index`, beginning at byte `offset`, a multiple of 8.
+    /// Copies `bytes` to the element at `index`, beginning at byte `offset`, rounded down to a multiple of 8. Cuts them
+    /// at the end of the element.
     #[inline]
-    fn write_at(&self, index: u32, offset: usize, bytes: &[u8]) {
-        let (to, room) = self.locate(index, offset);
+    pub fn write_at(&self, index: u32, offset: usize, bytes: &[u8]) {
+        let (to, room) = self.locate(index, offset & !(WORD_BYTES - 1));
         let inside = bytes.get(..room).unwrap_or(bytes);
         let mut at = 0usize;
         for chunk in inside.chunks_exact(WORD_BYTES) {
@@ -245,8 +333,12 @@ impl Ring {
         // OVERFLOW: `new` has checked that the size of the ring fits 32 bits.
         // SAFETY: `index` is masked and `offset` cut, so the result is at most one byte past the end of the memory.
         let at = unsafe {
-            self.base
-                .add(HEADER_BYTES.wrapping_add(start).wrapping_add(offset))
+            self.base.add(
+                self.layout
+                    .header_bytes()
+                    .wrapping_add(start)
+                    .wrapping_add(offset),
+            )
         };
         (at, self.element_bytes.wrapping_sub(offset))
     }
@@ -257,18 +349,18 @@ impl Ring {
     }
 }
 
-/// One of the two indices in the header. User space may write it at any time.
-struct SharedIndex<'a> {
+/// A word in the header. User space may write it at any time.
+struct SharedWord<'a> {
     ring: &'a Ring,
     offset: usize,
 }
 
-impl SharedIndex<'_> {
+impl SharedWord<'_> {
     #[inline]
     fn load(&self, order: impl AcquireOrRelaxed) -> u32 {
         let base = self.ring.base.as_ptr();
-        // SAFETY: Both offsets are inside the header and aligned. The access is atomic, and user space cannot
-        // access the memory in a way that breaks atomicity: the hardware treats it as another CPU.
+        // SAFETY: The offset is that of a word of the header, which is aligned. The access is atomic, and user space
+        // cannot access the memory in a way that breaks atomicity: the hardware treats it as another CPU.
         unsafe { atomic_load(base.add(self.offset).cast::<u32>(), order) }
     }
 
@@ -289,8 +381,11 @@ impl Drop for Ring {
 }
 
 const _: () = {
-    assert!(HEADER_BYTES == 384);
-    assert!(HEADER_BYTES % WORD_BYTES == 0 && MIN_ELEMENT_BYTES % WORD_BYTES == 0);
+    assert!(RingLayout::Rxe.header_bytes() == 384);
+    assert!(RingLayout::Direct.header_bytes() == 192);
+    assert!(MIN_ELEMENT_BYTES % WORD_BYTES == 0);
     assert!(offset_of!(bindings::rxe_queue_buf, producer_index) == 128);
     assert!(offset_of!(bindings::rxe_queue_buf, consumer_index) == 256);
+    assert!(offset_of!(bindings::ferroce_ring, producer) == 64);
+    assert!(offset_of!(bindings::ferroce_ring, consumer) == 128);
 };

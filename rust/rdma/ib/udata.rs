@@ -3,7 +3,8 @@
 //! Private data of a verb that user space called (`struct ib_udata`).
 //!
 //! A driver uses it to respond, and to make rings available for mapping. The requests of the ABIs served here are
-//! empty, which is checked before the driver is called; one verb passes the address of its response instead.
+//! empty, which is checked before the driver is called, but for two verbs: `get_context` asks for an ABI, and
+//! `modify_srq` passes the address of its response.
 //! Process context, in the task that called the verb.
 //!
 //! C header: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h)
@@ -35,12 +36,72 @@ use kernel::{
     }, //
 };
 use zerocopy::{
+    FromBytes,
     Immutable,
     IntoBytes, //
 };
 
 /// Checks that a verb has no request, and zeroes its response.
 pub(crate) use crate::compat::udata::expect_none;
+
+/// The request to open a device. Borrowed for the call.
+pub struct OpenRequest(NonNull<bindings::ib_udata>);
+
+impl OpenRequest {
+    /// # Safety
+    ///
+    /// `udata` is that of a call, and outlives the result.
+    pub(crate) unsafe fn from_raw(udata: *mut bindings::ib_udata) -> Result<Self> {
+        NonNull::new(udata).map(Self).ok_or(EINVAL)
+    }
+
+    /// Returns the request. `None` if it is empty, or has zeroes only; the response is zeroed then.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is shorter than `T`; `EOPNOTSUPP` if it is longer, and not 0 there; `EFAULT`.
+    pub fn read<T: FromBytes + IntoBytes>(&mut self) -> Result<Option<T>> {
+        let udata = self.0.as_ptr();
+        // SAFETY: By the invariant of `from_raw`, `udata` is that of a call.
+        unsafe {
+            if udata::expect_empty(udata).is_ok() {
+                return expect_none(udata).map(|()| None);
+            }
+            let mut request = T::new_zeroed();
+            udata::read(udata, request.as_mut_bytes())?;
+            Ok(Some(request))
+        }
+    }
+
+    /// Writes the response.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the process's buffer is too small; `EFAULT` if it is not writable.
+    pub fn respond(&mut self, response: &(impl IntoBytes + Immutable)) -> Result {
+        // SAFETY: By the invariant of `from_raw`, `udata` is that of a call, which has not ended.
+        unsafe { respond(self.0, response.as_bytes()) }
+    }
+}
+
+/// Writes the response to a verb.
+///
+/// # Errors
+///
+/// As [`UserContext::respond`].
+///
+/// # Safety
+///
+/// `udata` is that of a call.
+unsafe fn respond(udata: NonNull<bindings::ib_udata>, bytes: &[u8]) -> Result {
+    // SAFETY: By the function's contract.
+    unsafe {
+        match udata.as_ref().outlen < bytes.len() {
+            true => Err(EINVAL),
+            false => udata::respond(udata.as_ptr(), bytes),
+        }
+    }
+}
 
 /// A verb that user space called: its user context, and the destination of the response. Borrowed for the call.
 ///
@@ -169,12 +230,8 @@ impl<U> UserContext<U> {
             let to = UserSlice::new(UserPtr::from_addr(at), bytes.len());
             return to.writer().write_slice(bytes);
         }
-        // SAFETY: `udata` is valid for the call, and so for `self`.
-        if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
-            return Err(EINVAL);
-        }
         // SAFETY: `udata` is that of a call, which has not ended.
-        unsafe { udata::respond(self.udata.as_ptr(), bytes) }
+        unsafe { respond(self.udata, bytes) }
     }
 
     /// Takes the mappings made by this call. They exist for as long as the result.

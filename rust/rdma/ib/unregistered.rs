@@ -12,7 +12,7 @@ use crate::{
     compat::{
         alloc_device::alloc_device,
         init,
-        ops::set_robust_udata, //
+        mutex, //
     },
     ib::{
         device::{
@@ -20,8 +20,7 @@ use crate::{
             DeviceRef, //
         },
         driver::Driver,
-        ops::OpsVTable,
-        sysfs, //
+        ops::OpsVTable, //
     },
     ib_device::IbDevice,
     net::{
@@ -103,14 +102,12 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
     ///
     /// `raw` is a device whose data is in place, and the caller is its only owner.
     unsafe fn set_up(raw: *mut bindings::ib_device, guid: [u8; 8]) {
-        let registry = T::registry();
-        let mut ops = OpsVTable::<T>::OPS;
-        ops.owner = registry.module();
-        ops.device_group = sysfs::group();
-        set_robust_udata(&mut ops);
-        // SAFETY: The caller guarantees that `raw` is valid and not shared, so its fields may be written.
-        // `ib_set_device_ops` copies the operations.
+        let mut ops = OpsVTable::<T>::FUNCTIONS;
+        // SAFETY: The caller guarantees that `raw` is valid, has its data, and is not shared, so its fields may be
+        // written: the reference to the device ends with its statement. `ib_set_device_ops` copies the operations.
         unsafe {
+            let kind = Device::<T>::from_raw(raw).kind();
+            OpsVTable::<T>::complete(&mut ops, kind);
             bindings::ib_set_device_ops(raw, &ops);
             bindings::ferroce_helper_ib_mark_name_assigned_by_user(raw);
             (*raw).node_type = bindings::RDMA_NODE_IB_CA as u8;
@@ -122,7 +119,13 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             (*raw).uverbs_cmd_mask |= 1
                 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
                 | 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
-            let desc = T::LINK_TYPE.to_bytes();
+            // The core does not initialize the mutex of the multicast groups of a target that a process opens. Where
+            // that crashes the kernel, no process opens one.
+            if !mutex::ZEROS_ARE_VALID {
+                (*raw).uverbs_cmd_mask &=
+                    !(1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_OPEN_QP);
+            }
+            let desc = kind.link_type.to_bytes();
             for (to, from) in (*raw).node_desc.iter_mut().zip(desc) {
                 *to = *from as c_char;
             }

@@ -22,9 +22,16 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout, //
+};
 
 /// One scatter/gather element (`struct ib_sge`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
 pub struct Sge {
     /// Address in the MR of `lkey`.
     pub addr: u64,
@@ -91,27 +98,17 @@ impl InlineData<'_> {
         self.len() == 0
     }
 
-    /// Copies all data to `to`.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if `to` is too short.
-    pub fn copy_to(&self, to: &mut [u8]) -> Result {
-        let mut rest = to;
-        for entry in self.entries.iter().filter(|entry| entry.length != 0) {
-            // CAST: `u32` to `usize`, on 64 bits.
-            let (chunk, later) = rest
-                .split_at_mut_checked(entry.length as usize)
-                .ok_or(EINVAL)?;
+    /// Returns the pieces of the data.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> + '_ {
+        let used = self.entries.iter().filter(|entry| entry.length != 0);
+        used.map(|entry| {
             // CAST: A kernel address that the ULP passed as an integer.
             let from = ptr::with_exposed_provenance::<u8>(entry.addr as usize);
             // SAFETY: By the contract of `SendWrList::from_raw` the WR is a well-formed one of a ULP: its inline
             // SGEs name `entry.length` bytes of the ULP's own memory, which do not change until the WR is posted.
-            // `chunk` has the same length and is exclusively borrowed, so the two do not overlap.
-            unsafe { ptr::copy_nonoverlapping(from, chunk.as_mut_ptr(), chunk.len()) };
-            rest = later;
-        }
-        Ok(())
+            // CAST: `u32` to `usize`, on 64 bits.
+            unsafe { core::slice::from_raw_parts(from, entry.length as usize) }
+        })
     }
 }
 
@@ -179,18 +176,6 @@ pub struct KernelSendWr<'a, A> {
     _wr: PhantomData<(&'a bindings::ib_send_wr, Arc<A>)>,
 }
 
-/// UD-specific part of a send WR (`struct ib_ud_wr`).
-pub struct UdWr<'a, A> {
-    /// AH of the destination.
-    pub ah: &'a Arc<A>,
-    /// QP number of the destination.
-    pub remote_qpn: u32,
-    /// Q_Key of the destination.
-    pub remote_qkey: u32,
-    /// Index into the P_Key table (GSI only).
-    pub pkey_index: u16,
-}
-
 impl<'a, A> KernelSendWr<'a, A> {
     /// Returns the part that all send WRs have.
     pub(super) fn header(&self) -> &'a bindings::ib_send_wr {
@@ -209,38 +194,6 @@ impl<'a, A> KernelSendWr<'a, A> {
         unsafe { self.raw.cast().as_ref() }
     }
 
-    /// Returns the identifier that the completion carries.
-    pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both variants of the union are 64 bits for which all values are valid.
-        unsafe { self.header().__bindgen_anon_1.wr_id }
-    }
-
-    /// Returns the opcode (`enum ib_wr_opcode`).
-    pub fn opcode(&self) -> u32 {
-        self.header().opcode
-    }
-
-    /// Returns the flags (`enum ib_send_flags`).
-    pub fn flags(&self) -> u32 {
-        // CAST: A bit set that the kernel declares as `int`.
-        self.header().send_flags as u32
-    }
-
-    /// Returns whether the WR completes visibly also on success.
-    pub fn is_signaled(&self) -> bool {
-        self.header().send_flags & bindings::ib_send_flags_IB_SEND_SIGNALED != 0
-    }
-
-    /// Returns whether the receiver gets a solicited event.
-    pub fn is_solicited(&self) -> bool {
-        self.header().send_flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0
-    }
-
-    /// Returns whether the WR waits for all earlier READs and atomics.
-    pub fn is_fenced(&self) -> bool {
-        self.header().send_flags & bindings::ib_send_flags_IB_SEND_FENCE != 0
-    }
-
     /// Returns the data, if the WR is inline.
     pub fn inline_data(&self) -> Option<InlineData<'a>> {
         let inline = self.header().send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0;
@@ -249,31 +202,16 @@ impl<'a, A> KernelSendWr<'a, A> {
         })
     }
 
-    /// Returns whether the WR has immediate data.
-    pub fn has_imm(&self) -> bool {
-        matches!(
-            self.opcode(),
-            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
-                | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
-        )
-    }
-
-    /// Returns the immediate data, in network byte order. Valid only if [`KernelSendWr::has_imm`].
-    pub fn imm(&self) -> [u8; 4] {
-        // SAFETY: Both variants of the union are 32 bits for which all values are valid.
-        unsafe { self.header().ex.imm_data }.to_ne_bytes()
-    }
-
     /// Returns the scatter/gather list of the data.
     pub fn sges(&self) -> SgeList<'a> {
         // SAFETY: By the invariant the WR is well-formed and constant for `'a`: `sg_list` points to `num_sge` SGEs.
         unsafe { SgeList::from_raw(self.header().sg_list, self.header().num_sge) }
     }
 
-    /// Returns the UD-specific part; `None` if the WR is not a SEND, or the QP is not UD or GSI.
-    pub fn ud(&self) -> Option<UdWr<'a, A>> {
+    /// Returns the part of a datagram (`struct ib_ud_wr`); `None` if the WR is not a SEND, or the QP is not UD or GSI.
+    pub(super) fn ud(&self) -> Option<&'a bindings::ib_ud_wr> {
         let sends = matches!(
-            self.opcode(),
+            self.header().opcode,
             bindings::ib_wr_opcode_IB_WR_SEND | bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
         );
         // The core itself posts other opcodes to a UD QP, to drain it.
@@ -282,17 +220,14 @@ impl<'a, A> KernelSendWr<'a, A> {
         }
         // SAFETY: By the invariant the WR is well-formed, so a SEND to a UD or GSI QP is embedded in an `ib_ud_wr`.
         let wr: &bindings::ib_ud_wr = unsafe { self.container() };
-        if wr.ah.is_null() {
-            return None;
-        }
-        Some(UdWr {
-            // SAFETY: By the contract of `SendWrList::from_raw` the AH is one of this driver, with an `A`. The ULP
-            // destroys it only after the WR has completed.
-            ah: unsafe { object::Ah::<A>::data(wr.ah) },
-            remote_qpn: wr.remote_qpn,
-            remote_qkey: wr.remote_qkey,
-            pkey_index: wr.pkey_index,
-        })
+        (!wr.ah.is_null()).then_some(wr)
+    }
+
+    /// Returns the AH of a datagram.
+    pub fn ah(&self) -> Option<&'a Arc<A>> {
+        // SAFETY: By the contract of `SendWrList::from_raw` the AH is one of this driver, with an `A`. The ULP
+        // destroys it only after the WR has completed.
+        self.ud().map(|wr| unsafe { object::Ah::<A>::data(wr.ah) })
     }
 }
 

@@ -84,6 +84,19 @@ impl Memory {
     /// copied.
     #[inline]
     pub fn copy_from(&self, offset: u64, source: &CopySource<'_>, len: usize) -> Result {
+        let to = self.one_piece(offset, len, true);
+        let from = source.memory.one_piece(source.offset, len, false);
+        match (to, from) {
+            // SAFETY: Both are as long as the range. Pinned pieces stay valid while their memory is borrowed,
+            // and `to` was requested for writing.
+            (Some(to), Some(from)) => unsafe { copy(to, from, len) },
+            _ => return self.copy_pieces_from(offset, source, len),
+        }
+        Ok(())
+    }
+
+    /// Like [`copy_from`](Self::copy_from), for memory of any kind.
+    fn copy_pieces_from(&self, offset: u64, source: &CopySource<'_>, len: usize) -> Result {
         let to = CopyEnd {
             memory: self,
             at: offset,
@@ -106,13 +119,7 @@ impl Memory {
                 copy(to, from, len);
             }),
             _ => {
-                let (to, from) = (to.pieces(len)?, from.pieces(len)?);
-                match (to.whole(), from.whole()) {
-                    // SAFETY: Both are as long as the range. Pinned pieces stay valid while their memory is borrowed,
-                    // and `to` was requested for writing.
-                    (Some(to), Some(from)) => unsafe { copy(to, from, len) },
-                    _ => copy_pieces(to, from),
-                }
+                copy_pieces(to.pieces(len)?, from.pieces(len)?);
                 Ok(())
             }
         }

@@ -14,6 +14,37 @@ pub(crate) struct Extent {
     pub(crate) address: *mut u8,
 }
 
+/// Returns the extents from the one on that contains `offset`, of a region of `end` bytes with these extents. `None` if
+/// `len` bytes at `offset` end beyond the region.
+#[inline]
+fn extents_at(extents: &[Extent], end: u64, offset: u64, len: usize) -> Option<&[Extent]> {
+    // CAST: `usize` has 64 bits.
+    if offset.checked_add(len as u64).is_none_or(|last| last > end) {
+        return None;
+    }
+    let first = match extents {
+        [_] => 0,
+        _ => extents
+            .partition_point(|extent| extent.offset <= offset)
+            .saturating_sub(1),
+    };
+    extents.get(first..)
+}
+
+/// Returns the start of `len` bytes at `offset` of a region of `end` bytes with these extents, if they are in the
+/// region and one piece. Cheaper than [`PieceIter`].
+#[inline]
+pub(crate) fn one_piece(extents: &[Extent], end: u64, offset: u64, len: usize) -> Option<*mut u8> {
+    let (extent, rest) = extents_at(extents, end, offset, len)?.split_first()?;
+    let is_one = rest.first().is_none_or(|next| {
+        // CAST: `usize` has 64 bits.
+        next.offset.wrapping_sub(offset) >= len as u64
+    });
+    // CAST: `u64` to `usize`, which has 64 bits.
+    let inside = offset.wrapping_sub(extent.offset) as usize;
+    is_one.then(|| extent.address.wrapping_add(inside))
+}
+
 /// Iterator over the contiguous pieces of a range of a region.
 pub(crate) struct PieceIter<'a> {
     /// The remaining extents; the first contains the byte at `at`.
@@ -27,33 +58,11 @@ impl<'a> PieceIter<'a> {
     /// bytes. `None` if the range ends beyond the region.
     #[inline]
     pub(crate) fn new(extents: &'a [Extent], end: u64, offset: u64, len: usize) -> Option<Self> {
-        if offset.checked_add(len as u64).is_none_or(|last| last > end) {
-            return None;
-        }
-        let first = match extents {
-            [_] => 0,
-            _ => extents
-                .partition_point(|extent| extent.offset <= offset)
-                .saturating_sub(1),
-        };
         Some(Self {
-            extents: extents.get(first..).unwrap_or_default(),
+            extents: extents_at(extents, end, offset, len)?,
             at: offset,
             left: len,
         })
-    }
-
-    /// Returns the start of the range if all of it is one piece.
-    #[inline]
-    pub(crate) fn whole(&self) -> Option<*mut u8> {
-        let (extent, rest) = self.extents.split_first()?;
-        let is_whole = rest.first().is_none_or(|next| {
-            // CAST: `usize` has 64 bits.
-            next.offset.wrapping_sub(self.at) >= self.left as u64
-        });
-        // CAST: `u64` to `usize`, which has 64 bits.
-        let inside = self.at.wrapping_sub(extent.offset) as usize;
-        is_whole.then(|| extent.address.wrapping_add(inside))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     mm::{
         dma_buf::DmaBuf,
         extents::{
+            one_piece,
             Extent,
             PieceIter, //
         },
@@ -136,6 +137,15 @@ impl Memory {
             return Err(EACCES);
         }
         Ok(pieces)
+    }
+
+    /// Returns the start of `len` bytes at `offset` if they are one piece, present for the lifetime of the memory, and
+    /// writable if `write` is set.
+    #[inline]
+    pub(super) fn one_piece(&self, offset: u64, len: usize, write: bool) -> Option<*mut u8> {
+        let (extents, end, writable) = self.extents();
+        let start = one_piece(extents, end, offset, len)?;
+        (writable || !write).then_some(start)
     }
 
     /// Calls `f` with each contiguous piece of `len` bytes at `offset`. The piece is present until `f`

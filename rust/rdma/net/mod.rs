@@ -4,7 +4,7 @@
 //!
 //! - [`netns`], [`netdev`], [`notifier`], [`rtnl`], [`route`], [`mcast`]: the base, which does not depend on
 //!   packets.
-//! - [`super_packet`]: several packets in one skb with one header.
+//! - `skb_data`: the bytes of an skb. [`super_packet`]: several packets in one skb.
 //! - [`rx`]: received packets; [`tx`]: packets to send; [`tx_inflight`]: bytes that the stack has not freed
 //!   yet.
 //! - [`hook`]: UDP tunnel sockets and netfilter hooks, where packets arrive.
@@ -19,6 +19,7 @@ pub mod notifier;
 pub mod route;
 pub mod rtnl;
 pub mod rx;
+mod skb_data;
 pub mod super_packet;
 pub mod tx;
 pub mod tx_inflight;

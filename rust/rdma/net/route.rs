@@ -235,14 +235,20 @@ impl Route {
         unsafe { bindings::ferroce_helper_dst_is_local(self.as_raw()) }
     }
 
-    /// Returns whether the route encapsulates packets (`ip route add ... encap`).
-    pub(crate) fn encapsulates(&self) -> bool {
-        // SAFETY: `dst` is valid by the type invariant.
-        unsafe { bindings::ferroce_helper_dst_encapsulates(self.as_raw()) }
+    /// Returns whether super-packets with packets of at most `packet_len` bytes, from the IP header on, may be sent on
+    /// the route. Not if the route transforms or encapsulates packets, nor on a local one. With `unsplit`, only if the
+    /// netdev takes them unsplit.
+    #[inline]
+    pub fn takes_super_packets(&self, packet_len: u32, unsplit: bool) -> bool {
+        let _guard = kernel::sync::rcu::read_lock();
+        // SAFETY: `dst` is valid by the type invariant, and RCU keeps its netdev.
+        let suitable =
+            unsafe { bindings::ferroce_helper_dst_takes_super_packets(self.as_raw(), unsplit) };
+        suitable && packet_len <= self.mtu()
     }
 
     /// Returns the MTU of the route.
-    pub fn mtu(&self) -> u32 {
+    fn mtu(&self) -> u32 {
         // SAFETY: `dst` is valid by the type invariant.
         unsafe { bindings::ferroce_helper_dst_mtu(self.as_raw()) }
     }

@@ -36,6 +36,7 @@ use super::{
     }, //
 };
 use crate::{
+    id::Srqn,
     psn::Psn,
     segmentation::tx_desc::{
         TxDesc,
@@ -46,12 +47,10 @@ use crate::{
         Instant, //
     },
     wire::{
-        emit::Headers,
+        ext::Xrceth,
         opcode::{
-            Opcode,
             Operation,
-            Position,
-            Service, //
+            Position, //
         }, //
     }, //
 };
@@ -79,12 +78,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub(super) fn needs_ack_request(
         &self,
         plan: &Plan,
+        slot: &Slot,
         limits: &AckRequestLimits,
         now: Instant,
     ) -> bool {
         let max = self.max_since_request(limits.mode, limits.flow);
         let since = self.ack_requests.since.with(plan);
-        (plan.is_last() && self.needs_ack_at_end(plan, limits, now))
+        (plan.is_last && self.needs_ack_at_end(plan, slot, limits, now))
             || self.ack_requests.overdue
             || since.packets >= max.packets
             || since.bytes >= max.bytes
@@ -125,7 +125,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.ack_requests.last_sent = now;
         // In the middle of a message with an ACK due, no deadline is needed: that ACK lets the engine
         // send the rest of the message, which ends with an ACK request or gets a deadline.
-        if plan.is_last() || !self.is_ack_due() {
+        if plan.is_last || !self.is_ack_due() {
             let deadline = now.saturating_add(MAX_ACK_REQUEST_DELAY);
             self.retry.schedule_ack_request(deadline);
         }
@@ -187,10 +187,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns whether an unacknowledged packet requested an ACK.
+    /// Returns whether an unacknowledged packet requested an ACK. A READ in flight does, by itself: it gets a response
+    /// although packets behind it, which requested the last ACK, were taken back.
     #[inline]
     pub(super) fn is_ack_due(&self) -> bool {
-        self.unacked_before(self.ack_requests.end) != 0
+        self.unacked_before(self.ack_requests.end) != 0 || self.window.flight().reads != 0
     }
 
     /// Returns the number of unacknowledged packets before `psn`. 0 if `psn` is already
@@ -221,11 +222,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Builds the ACK probe. The caller has checked [`needs_ack_probe`](Self::needs_ack_probe). `duplicate` is the PSN
     /// before the oldest one in flight.
     pub(super) fn ack_probe(&mut self, duplicate: Psn, now: Instant) -> Option<TxDesc> {
-        let opcode = Opcode::of(Service::Rc, Operation::Send, Position::Only, false)?;
+        let connection = &self.config.connection;
+        let headers = connection.headers(Operation::Send, Position::Only, false, duplicate)?;
+        // A duplicate uses no receive, but the peer may look at the SRQ all the same.
+        let oldest = self.window.oldest();
+        let srqn = oldest.map_or(Srqn::default(), |(slot, _)| slot.wr.srqn);
+        let headers = headers.xrceth(Xrceth { srqn });
         self.on_ack_requested(now);
         Some(TxDesc {
-            headers: Headers::new(opcode, self.config.pkey, self.config.dest_qpn, duplicate)
-                .ack_request(true),
+            headers: headers.ack_request(true),
             source: TxPayload::None,
             offset: 0,
             length: 0,
@@ -261,13 +266,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns whether something waits for the end of the planned message, or a probe would soon be due.
-    fn needs_ack_at_end(&self, plan: &Plan, limits: &AckRequestLimits, now: Instant) -> bool {
+    fn needs_ack_at_end(
+        &self,
+        plan: &Plan,
+        slot: &Slot,
+        limits: &AckRequestLimits,
+        now: Instant,
+    ) -> bool {
         limits.mode == AckRequestMode::EveryMessage
-            || (plan.slot.wr.signaled && !self.is_followed(plan, limits))
-            || plan.slot.awaits_response()
+            || (slot.wr.signaled && !self.is_followed(plan, limits))
+            || plan.awaits_response
             || self.state == RequesterState::Draining
             || self.window.next_awaits_current()
-            || self.uses_last_credits(&plan.slot)
+            || self.uses_last_credits(slot)
             || self
                 .retry
                 .is_ack_request_due(now.saturating_add(EARLY_ACK_REQUEST))
@@ -331,7 +342,7 @@ impl SinceAckRequest {
         Self {
             packets: self.packets.saturating_add(plan.count),
             bytes: self.bytes.saturating_add(plan.length),
-            messages: self.messages.saturating_add(u32::from(plan.is_last())),
+            messages: self.messages.saturating_add(u32::from(plan.is_last)),
         }
     }
 }

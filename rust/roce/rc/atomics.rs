@@ -19,7 +19,6 @@ use super::{
         Request, //
     },
     responder::{
-        RcMessage,
         RequestContext,
         Responder, //
     }, //
@@ -107,7 +106,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         access: Access,
     ) -> Result<(), NakReason> {
         let fits = usize_as_u64(packet.payload_len()) == u64::from(payload);
-        let idle = self.message == RcMessage::None;
+        let idle = !self.assembly.is_in_message();
         (fits && idle && self.config.access.contains(access))
             .then_some(())
             .ok_or(NakReason::INVALID)

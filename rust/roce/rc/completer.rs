@@ -72,6 +72,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.stats.stale_responses = self.stats.stale_responses.wrapping_add(1);
             return Err(DropReason::StaleResponse);
         }
+        if packet.opcode().service() != self.config.connection.service {
+            return Err(DropReason::WrongService);
+        }
         self.stats.responses = self.stats.responses.wrapping_add(1);
         let outcome = match packet.opcode().operation() {
             Operation::Acknowledge => self.on_acknowledge(now, packet).map(|()| Taken::Whole),

@@ -6,12 +6,11 @@
 
 use crate::{
     congestion::Algorithm,
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    id::Qpn,
+    message::connection::Connection,
     psn::Psn,
-    segmentation::mtu::Mtu, //
+    segmentation::mtu::Mtu,
+    wire::opcode::Service, //
 };
 
 /// Limit on data in flight in either direction. SENDs and WRITEs count with their payload, READs
@@ -27,10 +26,8 @@ pub struct FlowLimit {
 /// Attributes of a requester for the transition to RTS.
 #[derive(Clone, Copy, Debug)]
 pub struct RequesterConfig {
-    /// The peer's QP.
-    pub dest_qpn: Qpn,
-    /// Partition key to send.
-    pub pkey: Pkey,
+    /// Service and peer.
+    pub connection: Connection,
     /// PSN of the first packet.
     pub first_psn: Psn,
     /// Path MTU.
@@ -78,8 +75,7 @@ pub struct RequesterStats {
 /// The attributes read for each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Config {
-    pub(super) dest_qpn: Qpn,
-    pub(super) pkey: Pkey,
+    pub(super) connection: Connection,
     pub(super) max_rd_atomic: u8,
     pub(super) flow: FlowLimit,
 }
@@ -87,8 +83,7 @@ pub(super) struct Config {
 impl Config {
     /// The attributes of an unconfigured requester.
     pub(super) const NONE: Self = Self {
-        dest_qpn: Qpn::GSI,
-        pkey: Pkey::DEFAULT,
+        connection: Connection::new(Service::Rc, Qpn::GSI),
         max_rd_atomic: 0,
         flow: FlowLimit {
             bytes: 0,

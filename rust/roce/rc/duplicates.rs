@@ -17,14 +17,18 @@ use super::{
         PendingAck,
         RequestContext,
         Responder, //
-    }, //
+    },
+    xrc::srqn, //
 };
 use crate::{
     access::Access,
     psn::Psn,
     status::DropReason,
     wire::{
-        opcode::Operation,
+        opcode::{
+            Operation,
+            Service, //
+        },
         packet::Packet, //
     },
     wr::Remote, //
@@ -97,15 +101,21 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let part = reth.len < left
             && reth.len != 0
             && mtu.offset(end, entry.length).wrapping_sub(offset) == reth.len;
-        let same = Remote::from(&reth) == entry.remote.advance(offset) && (whole || part);
+        let srqn = srqn(packet);
+        let same = Remote::from(&reth) == entry.remote.advance(offset)
+            && srqn == entry.srqn
+            && (whole || part);
         if !same {
+            let is_xrc = self.config.connection.service == Service::Xrc;
             let fits = end <= entry.packets && !entry.is_new() && packet.payload_len() == 0;
-            let granted = fits && self.check_remote(&reth, Access::REMOTE_READ, host).is_ok();
+            let granted = fits
+                && (!is_xrc || host.select_srq(srqn))
+                && self.check_remote(&reth, Access::REMOTE_READ, host).is_ok();
             if !granted {
                 return Err(DropReason::UnknownDuplicate);
             }
             let skipped = mtu.bytes().saturating_mul(start);
-            self.replay.replace_read(psn, &reth, skipped);
+            self.replay.replace_read(psn, (&reth, srqn), skipped);
         }
         // Data that waits for memory is not lost.
         if !self.waits_for_memory() {

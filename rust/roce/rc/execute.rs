@@ -2,12 +2,10 @@
 
 //! Execution of requests.
 //!
-//! Order of the checks: PSN, payload length, opcode sequence, rights, message length, resources. A
-//! packet that fails a check has no effect. `atomics` executes atomic operations, ATOMIC WRITEs and
-//! FLUSHes; `duplicates` handles repeated requests.
+//! The PSN is checked first, the rest in the order that [`assembly`] has. A packet that fails a check has no effect.
+//! `atomics` executes atomic operations, ATOMIC WRITEs and FLUSHes; `duplicates` handles repeated requests.
 //!
-//! IBA: section 9.7.4, inbound requests; C9-88 (length 0), C9-92 (lengths of payload), C9-94
-//! (longest message), C9-148 (a READ counts when it is accepted).
+//! IBA: section 9.7.4, inbound requests; C9-148 (a READ counts when it is accepted).
 
 use super::{
     nak::{
@@ -18,7 +16,6 @@ use super::{
     responder::{
         Fatal,
         PendingAck,
-        RcMessage,
         Recovery,
         RequestContext,
         Responder,
@@ -31,12 +28,11 @@ use crate::{
         Obstacle,
         Taken, //
     },
-    num::{
-        low_u32,
-        usize_as_u64, //
+    message::assembly::{
+        self,
+        Refusal, //
     },
     psn::Psn,
-    segmentation::tx_desc::RxPayload,
     status::{
         DropReason,
         NakCode,
@@ -45,7 +41,6 @@ use crate::{
     wire::{
         ext::{
             Ieth,
-            ImmDt,
             Reth, //
         },
         opcode::{
@@ -54,15 +49,7 @@ use crate::{
         },
         packet::Packet, //
     },
-    wr::{
-        BadRecv,
-        Completion,
-        Imm,
-        RecvWr,
-        Remote,
-        WcOpcode,
-        MAX_MESSAGE_BYTES, //
-    }, //
+    wr::Remote, //
 };
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
@@ -72,7 +59,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// # Errors
     ///
     /// - [`DropReason::WrongQpState`]: requests are not executed in this state.
-    /// - [`DropReason::WrongService`]: the packet is not an RC request.
+    /// - [`DropReason::WrongService`]: the packet is not a request of this service.
     /// - [`DropReason::AheadOfSequence`]: an earlier request is missing or must be repeated.
     /// - [`DropReason::UnknownDuplicate`]: the duplicate does not match a kept response.
     pub fn handle_request(
@@ -84,7 +71,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             return Err(DropReason::WrongQpState);
         }
         let opcode = packet.opcode();
-        if opcode.service() != Service::Rc || !opcode.is_request() {
+        if opcode.service() != self.config.connection.service || !opcode.is_request() {
             return Err(DropReason::WrongService);
         }
         match packet.psn().diff(self.expected) {
@@ -102,7 +89,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let opcode = packet.opcode();
         self.state == ResponderState::Ready
             && packet.psn().is_after(self.expected)
-            && opcode.service() == Service::Rc
+            && opcode.service() == self.config.connection.service
             && opcode.is_request()
             && !self.recovery.nak_issued
     }
@@ -152,16 +139,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
     ) -> Result<Taken, DropReason> {
-        let outcome = match packet.opcode().operation() {
-            Operation::Send | Operation::SendInvalidate => self.on_send(packet, host),
-            Operation::RdmaWrite => self.on_write(packet, host),
-            Operation::ReadRequest => self.on_read(packet, host),
-            Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
-            Operation::AtomicWrite => self.on_atomic_write(packet, host),
-            Operation::Flush => self.on_flush(packet, host),
-            _ => Err(NakReason::INVALID.into()),
-        };
-        match outcome {
+        match self.execute(packet, host) {
             Ok(()) => self.on_executed(packet.ack_request()),
             Err(Obstacle::Absent) => {
                 self.acknowledge_before_wait();
@@ -178,6 +156,27 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             }
         }
         Ok(Taken::Whole)
+    }
+
+    #[inline]
+    fn execute(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> Result<(), NotExecuted> {
+        if self.config.connection.service == Service::Xrc {
+            self.select_srq(packet, host)?;
+        }
+        match packet.opcode().operation() {
+            Operation::Send | Operation::SendInvalidate | Operation::RdmaWrite => {
+                self.on_message(packet, host)
+            }
+            Operation::ReadRequest => self.on_read(packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
+            Operation::AtomicWrite => self.on_atomic_write(packet, host),
+            Operation::Flush => self.on_flush(packet, host),
+            _ => Err(NakReason::INVALID.into()),
+        }
     }
 
     /// Updates ACK and recovery after the expected request was executed. A NAK that is not sent yet
@@ -208,8 +207,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Schedules an ACK for messages that were executed, as the next one waits for memory: it may be the one that
     /// requests the ACK for all.
     fn acknowledge_before_wait(&mut self) {
-        let is_complete = matches!(self.message, RcMessage::None);
-        let owed = is_complete && core::mem::take(&mut self.unrequested);
+        let owed = !self.assembly.is_in_message() && core::mem::take(&mut self.unrequested);
         if owed && matches!(self.pending_ack, PendingAck::None) {
             self.schedule_ack();
         }
@@ -224,101 +222,55 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     // Operations. Each advances the expected PSN when it succeeds.
 
-    fn on_send(
+    fn on_message(
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
     ) -> Result<(), NotExecuted> {
-        let opcode = packet.opcode();
-        self.checked_len(packet)?;
-        let (wr, received) = match (self.message, opcode.starts_message()) {
-            (RcMessage::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
-            (RcMessage::Send { wr, received }, false) => (wr, received),
-            _ => return Err(NakReason::INVALID.into()),
+        let rules = (self.config.path_mtu, self.config.access);
+        let received = match self.assembly.place(packet, rules, host) {
+            Ok(received) => received,
+            Err(Obstacle::Absent) => return Err(Obstacle::Absent),
+            Err(Obstacle::Refused(refusal)) => {
+                return Err(self.refuse(refusal, packet, host).into());
+            }
         };
-        match take_payload(packet, wr, received, host) {
-            Ok(end) => {
-                self.message = RcMessage::Send { wr, received: end };
-                self.expected = self.expected.add(packet.packets());
-                if opcode.ends_message() {
-                    self.complete(wr, WcOpcode::Recv, end, packet, host);
-                }
-                Ok(())
+        if let Some(Ieth { rkey }) = packet.ieth() {
+            if host.invalidate(rkey).is_err() {
+                let status = WcStatus::RemInvReqErr;
+                self.assembly.fail_receive(status, packet, host);
+                return Err(NakReason::Final(NakCode::RemoteAccess, Fatal::LocalError).into());
             }
-            Err(Obstacle::Absent) => {
-                if received == 0 {
-                    self.held_receive = Some(wr);
-                }
-                Err(Obstacle::Absent)
-            }
-            Err(Obstacle::Refused((status, nak))) => {
-                self.message = RcMessage::None;
-                let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
-                host.complete_receive(failed, packet.solicited());
-                Err(NakReason::Final(nak, Fatal::LocalError).into())
-            }
-        }
-    }
-
-    fn on_write(
-        &mut self,
-        packet: &Packet<'_>,
-        host: &mut impl RequestContext,
-    ) -> Result<(), NotExecuted> {
-        let opcode = packet.opcode();
-        let len = self.checked_len(packet)?;
-        let (next, left, length) = match (self.message, packet.reth()) {
-            (RcMessage::None, Some(reth)) => {
-                // A message of one packet is checked when it is placed, unless a receive depends on it.
-                let is_checked_below =
-                    packet.packets() == 1 && len == reth.len && packet.imm().is_none();
-                match is_checked_below {
-                    true => self.check_access(&reth, Access::REMOTE_WRITE)?,
-                    false => self.check_remote(&reth, Access::REMOTE_WRITE, host)?,
-                }
-                (Remote::from(&reth), reth.len, reth.len)
-            }
-            // The right may have been revoked since the message began.
-            (RcMessage::Write { next, left, length }, None)
-                if self.config.access.contains(Access::REMOTE_WRITE) =>
-            {
-                (next, left, length)
-            }
-            _ => return Err(NakReason::INVALID.into()),
-        };
-        let after = left.checked_sub(len).ok_or(NakReason::INVALID)?;
-        if opcode.ends_message() != (after == 0) {
-            return Err(NakReason::INVALID.into());
-        }
-        let wr = match packet.imm() {
-            Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
-            None => None,
-        };
-        let payload = RxPayload::of(packet);
-        let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload, left));
-        if let Err(obstacle) = placed {
-            if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
-                self.held_receive = Some(wr);
-            } else if let Some(RecvWr { wr_id, .. }) = wr {
-                let opcode = WcOpcode::RecvRdmaWithImm;
-                let failed = Completion::failed(wr_id, opcode, WcStatus::LocAccessErr);
-                host.complete_receive(failed, packet.solicited());
-            }
-            return Err(obstacle.into());
         }
         self.expected = self.expected.add(packet.packets());
-        self.message = RcMessage::Write {
-            next: next.advance(len),
-            left: after,
-            length,
-        };
-        if opcode.ends_message() {
-            match wr {
-                Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
-                None => self.end_message(),
-            }
+        if packet.opcode().ends_message() {
+            self.end_message();
+        }
+        if let Some(byte_len) = received {
+            self.stats.receives = self.stats.receives.wrapping_add(1);
+            self.assembly.complete(byte_len, packet, host);
         }
         Ok(())
+    }
+
+    /// Completes the receive that a refused packet uses, if any, with an error. Returns the reason of the NAK.
+    #[cold]
+    fn refuse(
+        &mut self,
+        refusal: Refusal,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> NakReason {
+        let status = match refusal {
+            Refusal::Key => Some(WcStatus::LocAccessErr),
+            Refusal::ReceiveLength => Some(WcStatus::LocLenErr),
+            Refusal::ReceiveMemory(status) => Some(status),
+            _ => None,
+        };
+        if let Some(status) = status {
+            self.assembly.fail_receive(status, packet, host);
+        }
+        refusal.into()
     }
 
     fn on_read(
@@ -327,7 +279,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         host: &mut impl RequestContext,
     ) -> Result<(), NotExecuted> {
         let reth = packet.reth().ok_or(NakReason::INVALID)?;
-        if self.message != RcMessage::None || packet.payload_len() != 0 {
+        if self.assembly.is_in_message() || packet.payload_len() != 0 {
             return Err(NakReason::INVALID.into());
         }
         let packets = self.config.path_mtu.packets(reth.len);
@@ -335,7 +287,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let entry = ReplayEntry::for_read(
             self.expected,
             packets,
-            Remote::from(&reth),
+            (Remote::from(&reth), self.srqn),
             reth.len,
             self.msn.next(),
         );
@@ -346,53 +298,12 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         Ok(())
     }
 
-    /// Completes a message that consumed a receive.
-    fn complete(
-        &mut self,
-        wr: RecvWr,
-        opcode: WcOpcode,
-        byte_len: u32,
-        packet: &Packet<'_>,
-        host: &mut impl RequestContext,
-    ) {
-        self.end_message();
-        self.stats.receives = self.stats.receives.wrapping_add(1);
-        let completion = Completion {
-            wr_id: wr.wr_id,
-            status: WcStatus::Success,
-            opcode,
-            byte_len,
-            imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
-            invalidated: packet.ieth().map(|Ieth { rkey }| rkey),
-        };
-        host.complete_receive(completion, packet.solicited());
-    }
-
-    /// Ends the message in progress and increments the MSN.
+    /// Increments the MSN: a message is complete.
     pub(super) fn end_message(&mut self) {
-        self.message = RcMessage::None;
         self.msn = self.msn.next();
     }
 
     // Checks.
-
-    /// Returns the payload length, if it is valid for this position in a message.
-    fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, NakReason> {
-        let len = u32::try_from(packet.payload_len()).map_err(|_| NakReason::INVALID)?;
-        self.config
-            .path_mtu
-            .allows_super_packet(packet.opcode().position(), packet.packets(), len)
-            .then_some(len)
-            .ok_or(NakReason::INVALID)
-    }
-
-    /// Checks that the QP grants `access`, and that the message is not too long.
-    fn check_access(&self, reth: &Reth, access: Access) -> Result<(), NakReason> {
-        match self.config.access.contains(access) && reth.len <= MAX_MESSAGE_BYTES {
-            true => Ok(()),
-            false => Err(NakReason::INVALID),
-        }
-    }
 
     /// Checks that QP and key grant `access` to the memory in `reth`. The key is not checked for
     /// length 0 (C9-88).
@@ -402,57 +313,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         access: Access,
         host: &mut impl RequestContext,
     ) -> Result<(), NotExecuted> {
-        self.check_access(reth, access)?;
-        if reth.len == 0 {
-            return Ok(());
-        }
-        Ok(host.check_remote(Remote::from(reth), reth.len, access)?)
+        Ok(assembly::check_remote(
+            reth,
+            (access, self.config.access),
+            host,
+        )?)
     }
-
-    /// Takes the receive for a message: the one held for this packet since its memory was not
-    /// present, or the next one. An invalid receive completes with an error.
-    fn take_receive(
-        &mut self,
-        host: &mut impl RequestContext,
-        opcode: WcOpcode,
-    ) -> Result<RecvWr, NakReason> {
-        if let Some(wr) = self.held_receive.take() {
-            return Ok(wr);
-        }
-        match host.take_receive() {
-            None => Err(NakReason::NotReady),
-            Some(Ok(wr)) => Ok(wr),
-            Some(Err(BadRecv { wr_id, status })) => {
-                host.complete_receive(Completion::failed(wr_id, opcode, status), false);
-                Err(NakReason::Final(
-                    NakCode::RemoteOperational,
-                    Fatal::LocalError,
-                ))
-            }
-        }
-    }
-}
-
-/// Places the payload of a SEND packet at offset `received` of the receive `wr`, and invalidates the
-/// key in the packet, if any. Returns the new number of bytes received; on error, the completion
-/// status of the receive and the NAK code.
-fn take_payload(
-    packet: &Packet<'_>,
-    wr: RecvWr,
-    received: u32,
-    host: &mut impl RequestContext,
-) -> Result<u32, Obstacle<(WcStatus, NakCode)>> {
-    let len = low_u32(usize_as_u64(packet.payload_len()));
-    let end = received
-        .checked_add(len)
-        .filter(|&end| end <= wr.length)
-        .ok_or((WcStatus::LocLenErr, NakCode::InvalidRequest))?;
-    RxPayload::of(packet)
-        .map_or(Ok(()), |payload| host.place_receive(received, payload))
-        .map_err(|obstacle| obstacle.map(|status| (status, NakCode::RemoteOperational)))?;
-    if let Some(Ieth { rkey }) = packet.ieth() {
-        host.invalidate(rkey)
-            .map_err(|_| (WcStatus::RemInvReqErr, NakCode::RemoteAccess))?;
-    }
-    Ok(end)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The reliable connection (RC) transport.
+//! The reliable connection (RC) transport, and the extended one (XRC).
 //!
 //! Two independent state machines, so that each direction of a QP can be owned by another CPU:
 //!
@@ -10,8 +10,9 @@
 //!   handles responses, `credits` holds messages back for which the peer has no receive, `retry` decides when to
 //!   retransmit and when to give up.
 //! - [`responder::Responder`] consumes requests and sends responses. `execute` and `atomics`
-//!   execute new requests, `duplicates` handles repeated ones, `nak` holds the reasons to NAK,
-//!   `respond` plans responses and ACKs. [`replay`] keeps the state needed to respond again.
+//!   execute new requests, SENDs and WRITEs with `message::assembly`, `duplicates` handles repeated ones, `nak` holds
+//!   the reasons to NAK, `respond` plans responses and ACKs, `xrc` selects the SRQ of an XRC request. [`replay`] keeps
+//!   the state needed to respond again.
 //!
 //! `memory_wait` holds back packets whose memory is not present, for either of them.
 //!
@@ -38,6 +39,7 @@ mod respond;
 mod retry;
 mod slot;
 mod transmit;
+mod xrc;
 
 #[cfg(test)]
 mod testing;

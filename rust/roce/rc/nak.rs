@@ -17,6 +17,7 @@ use crate::{
         AccessError,
         Obstacle, //
     },
+    message::assembly::Refusal,
     psn::Psn,
     status::NakCode, //
 };
@@ -44,6 +45,26 @@ impl NakReason {
 /// Why a request is not executed: memory is absent, and the responder must handle the packet again later; or it gets a
 /// NAK.
 pub(super) type NotExecuted = Obstacle<NakReason>;
+
+impl From<Refusal> for NakReason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Sequence | Refusal::Length | Refusal::Rights => Self::INVALID,
+            Refusal::Key => Self::ACCESS,
+            Refusal::NoReceive => Self::NotReady,
+            Refusal::ReceiveLength => Self::Final(NakCode::InvalidRequest, Fatal::LocalError),
+            Refusal::BadReceive | Refusal::ReceiveMemory(_) => {
+                Self::Final(NakCode::RemoteOperational, Fatal::LocalError)
+            }
+        }
+    }
+}
+
+impl From<Obstacle<Refusal>> for NotExecuted {
+    fn from(obstacle: Obstacle<Refusal>) -> Self {
+        obstacle.map(NakReason::from)
+    }
+}
 
 impl From<Obstacle<AccessError>> for NotExecuted {
     fn from(obstacle: Obstacle<AccessError>) -> Self {

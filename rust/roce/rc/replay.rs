@@ -11,7 +11,8 @@
 use crate::{
     id::{
         Msn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     num::u32_as_usize,
     psn::Psn,
@@ -36,6 +37,8 @@ pub struct ReplayEntry {
     pub(super) request: Request,
     /// Start of the memory.
     pub(super) remote: Remote,
+    /// XRC: the SRQ that the request named.
+    pub(super) srqn: Srqn,
     /// Payload of the response, in bytes.
     pub(super) length: u32,
     /// Number of completed messages, including this one.
@@ -60,6 +63,7 @@ impl ReplayEntry {
             va: 0,
             rkey: Rkey::new(0),
         },
+        srqn: Srqn::new(0),
         length: 0,
         msn: Msn::new(0),
         start: 0,
@@ -72,7 +76,7 @@ impl ReplayEntry {
     pub(super) fn executed(first: Psn, request: Request, remote: Remote, msn: Msn) -> Self {
         Self {
             request,
-            ..Self::for_read(first, 1, remote, 0, msn)
+            ..Self::for_read(first, 1, (remote, Srqn::new(0)), 0, msn)
         }
     }
 
@@ -80,7 +84,7 @@ impl ReplayEntry {
     pub(super) fn for_read(
         first: Psn,
         packets: u32,
-        remote: Remote,
+        (remote, srqn): (Remote, Srqn),
         length: u32,
         msn: Msn,
     ) -> Self {
@@ -88,6 +92,7 @@ impl ReplayEntry {
             first,
             packets,
             remote,
+            srqn,
             length,
             msn,
             end: packets,
@@ -278,9 +283,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
         self.find(psn).map(|entry| entry.msn.prev())
     }
 
-    /// Makes the READ with this PSN one that reads the memory in `reth` from this PSN on, `skipped` bytes after its
-    /// start. Its PSNs do not change. A later duplicate that wants the original memory again names it.
-    pub(super) fn replace_read(&mut self, psn: Psn, reth: &Reth, skipped: u32) {
+    /// Makes the READ with this PSN one that reads the memory in `reth`, for `srqn`, from this PSN on, `skipped` bytes
+    /// after its start. Its PSNs do not change. A later duplicate that wants the original memory again names it.
+    pub(super) fn replace_read(&mut self, psn: Psn, (reth, srqn): (&Reth, Srqn), skipped: u32) {
         let index = self.index_of(psn);
         let Some(entry) = index.and_then(|index| self.get_mut(index)) else {
             return;
@@ -289,6 +294,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
             va: reth.va.wrapping_sub(u64::from(skipped)),
             rkey: reth.rkey,
         };
+        entry.srqn = srqn;
         entry.length = skipped.saturating_add(reth.len);
     }
 

@@ -267,6 +267,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.error = None;
     }
 
+    /// Sets the storage of requests, and returns the old one. Drops all requests.
+    pub fn set_slots(&mut self, slots: S) -> S {
+        self.window.set_slots(slots)
+    }
+
     /// Sets the slot of the next request. Drops all requests.
     pub fn align(&mut self, next: SlotIndex) {
         self.window.seek(next.0);
@@ -278,8 +283,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Sets all attributes and the PSN. Call it before [`start`](Self::start).
     pub fn configure(&mut self, config: &RequesterConfig) {
         self.config = Config {
-            dest_qpn: config.dest_qpn,
-            pkey: config.pkey,
+            connection: config.connection,
             max_rd_atomic: config.max_rd_atomic,
             flow: config.flow,
         };
@@ -336,15 +340,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Posts an invalid work request. It completes with `status` after all earlier requests; then
     /// the QP is in the error state. `None` as for [`post`](Self::post).
     pub fn reject(&mut self, wr_id: u64, opcode: WcOpcode, status: WcStatus) -> Option<SlotIndex> {
-        let wr = SendWr {
-            wr_id,
-            op: SendOp::Send { imm: None },
-            length: 0,
-            signaled: true,
-            solicited: false,
-            fence: false,
-        };
-        self.push(Slot::new(wr, opcode, Some(status)))
+        self.push(Slot::new(SendWr::invalid(wr_id), opcode, Some(status)))
     }
 
     /// Aborts the request in `slot`, because its memory cannot be read. Neither it nor any later
@@ -492,7 +488,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[inline]
     #[must_use]
     pub const fn dest_qpn(&self) -> Qpn {
-        self.config.dest_qpn
+        self.config.connection.dest_qpn
     }
 
     /// Returns whether the send queue is drained: the QP is in SQD and all begun requests are

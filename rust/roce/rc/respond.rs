@@ -37,13 +37,10 @@ use crate::{
             Aeth,
             Syndrome, //
         },
-        emit::Headers,
         ext::AtomicAckEth,
         opcode::{
-            Opcode,
             Operation,
-            Position,
-            Service, //
+            Position, //
         }, //
     }, //
 };
@@ -172,21 +169,18 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if !limit.take(count, length, first) {
             return None;
         }
-        let position = match (index == entry.start, end >= entry.end) {
-            (true, true) => Position::Only,
-            (true, false) => Position::First,
-            (false, false) => Position::Middle,
-            (false, true) => Position::Last,
-        };
+        let position = Position::of(index == entry.start, end >= entry.end);
         let (operation, original) = match entry.request {
             Request::Atomic(_, original) => (Operation::AtomicAcknowledge, original),
             Request::Read | Request::AtomicWrite | Request::Flush => (Operation::ReadResponse, 0),
         };
-        let opcode = Opcode::of(Service::Rc, operation, position, false)?;
         let psn = entry.next_psn();
         // Headers that the opcode does not have are not emitted: no AETH in a MIDDLE packet, no
         // original value in a read response.
-        let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
+        let headers = self
+            .config
+            .connection
+            .headers(operation, position, false, psn)?
             .aeth(Aeth {
                 syndrome: Syndrome::ACK_UNLIMITED,
                 msn: entry.msn,
@@ -206,7 +200,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             headers,
             source: match length {
                 0 => TxPayload::None,
-                _ => TxPayload::Remote(entry.remote.advance(mtu.offset(index, entry.length))),
+                _ => TxPayload::Remote(
+                    entry.remote.advance(mtu.offset(index, entry.length)),
+                    entry.srqn,
+                ),
             },
             offset: 0,
             length,
@@ -269,7 +266,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     fn ack_desc(&self, AckPoint { psn, msn }: AckPoint, syndrome: Syndrome) -> TxDesc {
         let aeth = Aeth { syndrome, msn };
         TxDesc {
-            headers: Headers::ack(self.config.pkey, self.config.dest_qpn, psn, aeth),
+            headers: self.config.connection.ack(psn, aeth),
             source: TxPayload::None,
             offset: 0,
             length: 0,

@@ -21,9 +21,13 @@ use crate::{
     },
     id::{
         Msn,
-        Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
+    },
+    message::{
+        assembly::Assembly,
+        connection::Connection, //
     },
     psn::Psn,
     recv_context::RecvContext,
@@ -32,18 +36,14 @@ use crate::{
         mtu::Mtu,
         tx_desc::RxPayload, //
     },
-    status::{
-        NakCode,
-        WcStatus, //
-    },
+    status::NakCode,
+    wire::opcode::Service,
     wr::{
         AtomicOp,
         Completion,
         FlushScope,
         Placement,
-        RecvWr,
-        Remote,
-        WcOpcode, //
+        Remote, //
     }, //
 };
 
@@ -88,6 +88,12 @@ pub trait RequestContext: RecvContext {
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>>;
 
+    /// Selects the SRQ with this number for the current request, which is one of XRC: its receives, protection domain
+    /// and CQ. Returns false if it is not in the XRC domain of the QP.
+    fn select_srq(&mut self, _srqn: Srqn) -> bool {
+        false
+    }
+
     /// Invalidates `rkey` as the peer requests.
     ///
     /// # Errors
@@ -99,10 +105,8 @@ pub trait RequestContext: RecvContext {
 /// Attributes of a responder for the transition to RTR.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponderConfig {
-    /// The peer's QP.
-    pub dest_qpn: Qpn,
-    /// Partition key to send.
-    pub pkey: Pkey,
+    /// Service and peer.
+    pub connection: Connection,
     /// PSN of the first request.
     pub expected_psn: Psn,
     /// Path MTU.
@@ -181,9 +185,9 @@ pub struct Responder<A> {
     pub(super) expected: Psn,
     /// Number of completed messages.
     pub(super) msn: Msn,
-    pub(super) message: RcMessage,
-    /// A receive taken for a packet that could not be placed because memory was not present.
-    pub(super) held_receive: Option<RecvWr>,
+    pub(super) assembly: Assembly,
+    /// XRC: the SRQ of the request executed last.
+    pub(super) srqn: Srqn,
     pub(super) replay: Replay<A>,
     pub(super) pending_ack: PendingAck,
     pub(super) memory_wait: MemoryWait,
@@ -224,21 +228,6 @@ impl Reads {
         self.lost |= !self.repeats;
         (self.new, self.repeats) = (0, true);
     }
-}
-
-/// The message in progress.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum RcMessage {
-    /// None.
-    None,
-    /// A SEND, into this receive.
-    Send { wr: RecvWr, received: u32 },
-    /// An RDMA WRITE of `length` bytes. `left` of them are missing; the next one goes to `next`.
-    Write {
-        next: Remote,
-        left: u32,
-        length: u32,
-    },
 }
 
 /// State of the recovery from a missing request.
@@ -312,8 +301,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         Self {
             state: ResponderState::Reset,
             config: ResponderConfig {
-                dest_qpn: Qpn::default(),
-                pkey: Pkey::DEFAULT,
+                connection: Connection::new(Service::Rc, Qpn::GSI),
                 expected_psn: Psn::new(0),
                 path_mtu: Mtu::default(),
                 access: Access::NONE,
@@ -321,8 +309,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             },
             expected: Psn::new(0),
             msn: Msn::new(0),
-            message: RcMessage::None,
-            held_receive: None,
+            assembly: Assembly::EMPTY,
+            srqn: Srqn::new(0),
             replay: Replay::new(storage),
             pending_ack: PendingAck::None,
             memory_wait: MemoryWait::default(),
@@ -399,8 +387,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Clears everything but the attributes (to RESET).
     pub fn reset(&mut self) {
         self.state = ResponderState::Reset;
-        self.message = RcMessage::None;
-        self.held_receive = None;
+        self.assembly = Assembly::EMPTY;
         self.fatal = None;
         self.clear_responses();
     }
@@ -439,15 +426,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Flushes the receive in progress. The caller calls this in the error state, before it flushes
     /// the posted receives.
     pub fn flush_receive(&mut self) -> Option<Completion> {
-        let wr = match core::mem::replace(&mut self.message, RcMessage::None) {
-            RcMessage::Send { wr, .. } => Some(wr),
-            RcMessage::None | RcMessage::Write { .. } => self.held_receive.take(),
-        }?;
-        Some(Completion::failed(
-            wr.wr_id,
-            WcOpcode::Recv,
-            WcStatus::WrFlushErr,
-        ))
+        self.assembly.flush()
     }
 
     // Getters.
@@ -502,7 +481,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     #[inline]
     #[must_use]
     pub const fn dest_qpn(&self) -> Qpn {
-        self.config.dest_qpn
+        self.config.connection.dest_qpn
     }
 
     /// Returns the PSN of the expected request (`rq_psn`).

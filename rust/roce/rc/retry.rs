@@ -82,7 +82,7 @@ pub(super) struct Retry {
     gap_handled: bool,
     /// Deadline for the next ACK request.
     ack_request_at: Option<Instant>,
-    /// PSN after packets that were sent several to a buffer, and the length of the longest buffer.
+    /// PSN after packets that were sent in super-packets, and the length of the longest.
     gso: Option<(Psn, u32)>,
 }
 
@@ -208,7 +208,7 @@ impl Retry {
         self.on_loss()
     }
 
-    /// Packets up to `end` were sent, several to a buffer of at most `longest` bytes.
+    /// Packets up to `end` were sent in super-packets of at most `longest` bytes.
     #[inline]
     pub(super) fn on_gso_sent(&mut self, end: Psn, longest: u32) {
         self.gso.get_or_insert((end, longest));

@@ -16,7 +16,8 @@ pub use super::slot::Slot;
 
 use super::{
     credits::Credits,
-    read_split::ReadSplit, //
+    read_split::ReadSplit,
+    slot::capacity_of, //
 };
 use crate::{
     num::u32_as_usize,
@@ -81,13 +82,9 @@ pub(super) struct SendWindow<S> {
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Returns an empty window. Its capacity is the largest power of two that fits in `slots`.
     pub(super) fn new(slots: S) -> Self {
-        let capacity = match u32::try_from(slots.as_ref().len()).unwrap_or(u32::MAX) {
-            0 => 0,
-            len => 1_u32.wrapping_shl(len.ilog2()),
-        };
         Self {
+            capacity: capacity_of(slots.as_ref()),
             slots,
-            capacity,
             tail: 0,
             acked: 0,
             cursor: 0,
@@ -103,6 +100,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
             una_follows_payload: false,
             mtu: Mtu::default(),
         }
+    }
+
+    /// Sets the storage of requests, and returns the old one. Drops all requests.
+    pub(super) fn set_slots(&mut self, slots: S) -> S {
+        self.clear();
+        self.capacity = capacity_of(slots.as_ref());
+        core::mem::replace(&mut self.slots, slots)
     }
 
     /// Sets the PSN of the first packet and the path MTU.
@@ -232,45 +236,42 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         self.free.since(self.una).saturating_add(packets) <= MAX_PSNS
     }
 
-    /// Assigns PSNs to the current request, if it has none, and `split` to a READ.
-    pub(super) fn begin(&mut self, split: ReadSplit) {
-        if self.cursor != self.begun || self.cursor == self.head {
+    /// Records that the next `count` packets of the current request were sent. For a READ: the rest of the current
+    /// part. The first packet gives the request its PSNs and, to a READ, `split`.
+    pub(super) fn sent(&mut self, split: ReadSplit, count: u32) {
+        let begins = self.cursor == self.begun;
+        let (psn, free, mtu) = (self.psn, self.free, self.mtu);
+        if begins && self.cursor == self.head {
             return;
         }
-        let (first, mtu) = (self.free, self.mtu);
-        let Some(slot) = self.slot_mut(self.begun) else {
+        let Some(slot) = self.slot_mut(self.cursor) else {
             return;
         };
-        slot.first = first;
-        slot.packets = mtu.packets(slot.wr.length);
-        slot.split = split;
-        self.free = slot.end();
-        self.begun = self.begun.wrapping_add(1);
-    }
+        if begins {
+            slot.first = free;
+            slot.packets = mtu.packets(slot.wr.length);
+            slot.split = split;
+        }
+        let (first, end, awaits_response) = (slot.first, slot.end(), slot.awaits_response());
+        let from = psn.since(first);
+        let to = match awaits_response {
+            true => slot.split.part_end(from, slot.packets),
+            false => from.saturating_add(count),
+        };
+        let bytes = mtu.payload_between(from, to, slot.wr.length);
+        let receives = slot.receives_ended(to);
 
-    /// Records that the next `count` packets were sent. For a READ: the rest of the current part.
-    pub(super) fn sent(&mut self, count: u32) {
-        let Some(slot) = self.slot(self.cursor).copied() else {
-            return;
-        };
-        let awaits_response = slot.awaits_response();
-        let from = self.psn.since(slot.first);
-        let to = if awaits_response {
-            slot.split.part_end(from, slot.packets)
-        } else {
-            from.saturating_add(count)
-        };
-        self.psn = slot.first.add(to);
-        self.flight = InFlight {
-            bytes: self
-                .flight
-                .bytes
-                .saturating_add(self.payload(&slot, from, to)),
-            packets: self.flight.packets.saturating_add(to.saturating_sub(from)),
-            reads: self.flight.reads.saturating_add(u32::from(awaits_response)),
-            receives: self.flight.receives.saturating_add(slot.receives_ended(to)),
-        };
-        if self.psn == slot.end() {
+        if begins {
+            self.free = end;
+            self.begun = self.begun.wrapping_add(1);
+        }
+        self.psn = first.add(to);
+        let flight = &mut self.flight;
+        flight.bytes = flight.bytes.saturating_add(bytes);
+        flight.packets = flight.packets.saturating_add(to.saturating_sub(from));
+        flight.reads = flight.reads.saturating_add(u32::from(awaits_response));
+        flight.receives = flight.receives.saturating_add(receives);
+        if self.psn == end {
             self.cursor = self.cursor.wrapping_add(1);
             self.skip_local();
         }
@@ -279,8 +280,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         }
     }
 
-    /// Undoes the last `sent(1)`. Does nothing for a request that awaits a response. The packet keeps
-    /// its PSN, which the peer may still acknowledge. Returns its payload in bytes.
+    /// Undoes the last [`sent`](Self::sent) of one packet. Does nothing for a request that awaits a response. The
+    /// packet keeps its PSN, which the peer may still acknowledge. Returns its payload in bytes.
     pub(super) fn unsend(&mut self) -> Option<u32> {
         let psn = self.psn.sub(1);
         let index = match self.slot(self.cursor) {

@@ -35,18 +35,7 @@ pub struct Slot {
 
 impl Slot {
     /// An empty slot.
-    pub const EMPTY: Self = Self::new(
-        SendWr {
-            wr_id: 0,
-            op: SendOp::Send { imm: None },
-            length: 0,
-            signaled: false,
-            solicited: false,
-            fence: false,
-        },
-        WcOpcode::Send,
-        None,
-    );
+    pub const EMPTY: Self = Self::new(SendWr::invalid(0), WcOpcode::Send, None);
 
     /// Returns a slot without PSNs.
     pub(super) const fn new(wr: SendWr, opcode: WcOpcode, status: Option<WcStatus>) -> Self {
@@ -62,17 +51,8 @@ impl Slot {
 
     /// Returns the completion to report. `None` if an unsignaled request succeeded.
     pub(super) fn completion(&self) -> Option<Completion> {
-        match self.status.unwrap_or(WcStatus::Success) {
-            WcStatus::Success => self.wr.signaled.then_some(Completion {
-                wr_id: self.wr.wr_id,
-                status: WcStatus::Success,
-                opcode: self.opcode,
-                byte_len: self.wr.length,
-                imm: None,
-                invalidated: None,
-            }),
-            failed => Some(Completion::failed(self.wr.wr_id, self.opcode, failed)),
-        }
+        let status = self.status.unwrap_or(WcStatus::Success);
+        self.wr.completion(self.opcode, status)
     }
 
     /// Returns whether this is a SEND that succeeded.
@@ -125,6 +105,14 @@ impl Slot {
             true => self.wr.length,
             false => 0,
         }
+    }
+}
+
+/// Returns the largest power of two that fits in `slots`.
+pub(super) fn capacity_of(slots: &[Slot]) -> u32 {
+    match u32::try_from(slots.len()).unwrap_or(u32::MAX) {
+        0 => 0,
+        len => 1_u32.wrapping_shl(len.ilog2()),
     }
 }
 

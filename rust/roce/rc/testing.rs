@@ -9,7 +9,8 @@ use crate::{
         Msn,
         Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     psn::Psn,
     segmentation::tx_desc::{
@@ -29,7 +30,8 @@ use crate::{
             Feth,
             Ieth,
             ImmDt,
-            Reth, //
+            Reth,
+            Xrceth, //
         },
         opcode::{
             Opcode,
@@ -68,6 +70,7 @@ pub(super) fn request(op: SendOp, length: u32) -> SendWr {
         wr_id: u64::from(length),
         op,
         length,
+        srqn: Srqn::default(),
         signaled: true,
         solicited: false,
         fence: false,
@@ -98,6 +101,8 @@ pub(super) struct Pkt {
     pub(super) original: Option<u64>,
     /// Placement and selectivity.
     pub(super) feth: Option<(u8, u8)>,
+    /// The number of the SRQ: then it is a packet of XRC.
+    pub(super) srqn: Option<u32>,
     pub(super) ack_request: bool,
     pub(super) solicited: bool,
 }
@@ -117,6 +122,7 @@ impl Pkt {
             atomic: None,
             original: None,
             feth: None,
+            srqn: None,
             ack_request: false,
             solicited: false,
         }
@@ -126,6 +132,14 @@ impl Pkt {
     pub(super) fn with_ack_request(self) -> Self {
         Self {
             ack_request: true,
+            ..self
+        }
+    }
+
+    /// A request of XRC, for this SRQ.
+    pub(super) fn for_srq(self, srqn: u32) -> Self {
+        Self {
+            srqn: Some(srqn),
             ..self
         }
     }
@@ -151,7 +165,8 @@ impl Pkt {
         let buffer = segment.headers.emit(segment.length as usize);
         let len = buffer.len() + (segment.length as usize).next_multiple_of(4) + 4;
         let packet = Packet::parse(buffer.as_slice(), len).unwrap();
-        assert_eq!(packet.opcode().service(), Service::Rc);
+        let service = packet.opcode().service();
+        assert!(matches!(service, Service::Rc | Service::Xrc));
         assert_eq!(packet.payload_len(), segment.length as usize);
         Self {
             operation: packet.opcode().operation(),
@@ -167,6 +182,7 @@ impl Pkt {
                 .map(|eth| (eth.va, eth.swap_or_add, eth.compare)),
             original: packet.atomic_ack().map(|eth| eth.original),
             feth: packet.feth().map(|feth| (feth.placement, feth.selectivity)),
+            srqn: packet.xrceth().map(|xrceth| xrceth.srqn.get()),
             ack_request: packet.ack_request(),
             solicited: packet.solicited(),
         }
@@ -175,14 +191,22 @@ impl Pkt {
     /// Builds the packet, parses it and passes it to `take`.
     pub(super) fn parse<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
         let imm = self.imm.is_some();
+        let service = match self.srqn {
+            Some(_) => Service::Xrc,
+            None => Service::Rc,
+        };
         let opcode = match self.operation {
             Operation::Reserved => Opcode::from_byte(0x1f),
-            operation => Opcode::of(Service::Rc, operation, self.position, imm),
+            operation => Opcode::of(service, operation, self.position, imm),
         };
         let opcode = opcode.unwrap();
         let mut headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), Psn::new(self.psn))
             .ack_request(self.ack_request)
             .solicited(self.solicited);
+        if let Some(srqn) = self.srqn {
+            let srqn = Srqn::new(srqn);
+            headers = headers.xrceth(Xrceth { srqn });
+        }
         if let Some((va, len)) = self.reth {
             let rkey = RKEY;
             headers = headers.reth(Reth { va, rkey, len });

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     congestion::pacer::Rate,
+    message::request::RequestPart,
     psn::Psn,
     segmentation::{
         gso_loss::GsoLoss,
@@ -26,37 +27,11 @@ use crate::{
         tx_desc::{
             BurstLimit,
             SlotIndex,
-            TxDesc,
-            TxPayload, //
+            TxDesc, //
         }, //
     },
     status::WcStatus,
-    time::Instant,
-    wire::{
-        emit::Headers,
-        ext::{
-            AtomicEth,
-            Feth,
-            Ieth,
-            ImmDt,
-            Reth, //
-        },
-        opcode::{
-            Opcode,
-            Operation,
-            Position,
-            Service, //
-        }, //
-    },
-    wr::{
-        AtomicOp,
-        FlushScope,
-        Imm,
-        Placement,
-        Remote,
-        SendOp,
-        SendWr, //
-    }, //
+    time::Instant, //
 };
 
 /// How often packets request an ACK.
@@ -82,15 +57,14 @@ pub(super) struct AckRequestLimits {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     slot_index: SlotIndex,
-    pub(super) slot: Slot,
-    /// Index of the first planned packet in its message.
-    index: u32,
-    /// Packets of the message.
-    packets: u32,
+    /// How a READ is split.
+    split: ReadSplit,
+    part: RequestPart,
+    /// Whether the part ends the message.
+    pub(super) is_last: bool,
+    pub(super) awaits_response: bool,
     /// Planned packets.
     pub(super) count: u32,
-    /// End (exclusive) of the requested part of a READ, as a packet index.
-    end: u32,
     /// Payload of the planned packets, in bytes.
     pub(super) length: u32,
 }
@@ -229,7 +203,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.in_flight()
     }
 
-    /// Reports to `loss`, which is about the route, what became of buffers of several packets. Returns whether each
+    /// Reports to `loss`, which is about the route, what became of super-packets. Returns whether each
     /// packet must be sent by itself now: since the peer last acknowledged new packets, the ACK timeout has expired or
     /// packets were lost twice; or the route loses such buffers.
     #[inline]
@@ -237,7 +211,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.retry.must_send_singly(self.window.una(), loss)
     }
 
-    /// Some packets of the burst that has just ended were sent several to a buffer, of at most `longest` bytes.
+    /// Some packets of the burst that has just ended were sent in super-packets of at most `longest` bytes.
     #[inline]
     pub fn on_gso_sent(&mut self, longest: u32) {
         self.retry.on_gso_sent(self.window.psn(), longest);
@@ -249,6 +223,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.rewind();
         self.rtt.cancel_sample();
         self.clear_ack_requests();
+    }
+
+    /// Returns whether the current request is a message of one packet.
+    #[inline]
+    fn is_single_packet(&self) -> bool {
+        let current = self.window.current();
+        current.is_some_and(|(slot, ..)| slot.wr.length <= self.window.mtu().bytes())
     }
 
     /// Returns the next packets, at most `max_packets`. `None` if they must wait. Does not check for
@@ -267,11 +248,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
         let flight = self.window.flight();
         let awaits_response = slot.awaits_response();
-        // `max(1)`: a request already begun continues even if `max_rd_atomic` was set to 0 since.
-        if awaits_response && flight.reads >= u32::from(self.config.max_rd_atomic).max(1) {
-            return None;
-        }
-        if index == 0 && ((slot.wr.fence && flight.reads != 0) || self.awaits_credits(slot)) {
+        if self.awaits_earlier(slot, index) {
             return None;
         }
         let length = match slot.wr.op.sends_payload() {
@@ -300,16 +277,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 .min(packets.saturating_sub(index))
                 .min(self.flow_room_packets(flow)),
         };
+        let to = index.saturating_add(count);
+        let part = RequestPart::new(index, end.max(to), packets);
         Some(Plan {
             slot_index,
-            slot: Slot { split, ..*slot },
-            index,
-            packets,
+            split,
+            is_last: part.is_last(awaits_response),
+            awaits_response,
+            part,
             count,
-            end,
             length: match count {
                 1 => length,
-                _ => mtu.payload_between(index, index.saturating_add(count), slot.wr.length),
+                _ => mtu.payload_between(index, to, slot.wr.length),
             },
         })
     }
@@ -329,6 +308,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             }
         }
         None
+    }
+
+    /// Returns whether packet `index` of the request must wait until the peer has responded to earlier requests.
+    #[inline]
+    fn awaits_earlier(&self, slot: &Slot, index: u32) -> bool {
+        let reads = self.window.flight().reads;
+        // `max(1)`: a request already begun continues even if `max_rd_atomic` was set to 0 since.
+        let max_reads = u32::from(self.config.max_rd_atomic).max(1);
+        (slot.awaits_response() && reads >= max_reads)
+            || (index == 0 && ((slot.wr.fence && reads != 0) || self.awaits_credits(slot)))
     }
 
     /// Returns whether a request must wait for credits. It has not begun, or is sent again from its start.
@@ -373,41 +362,36 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Builds the descriptor of the planned packets and records them as sent.
     fn send(&mut self, plan: &Plan, limits: &AckRequestLimits, now: Instant) -> Option<TxDesc> {
-        let ack_request = self.needs_ack_request(plan, limits, now);
-        let headers = self.headers(plan)?.ack_request(ack_request);
-        self.window.begin(plan.slot.split);
-        let psn = self.window.psn();
-        let headers = headers.psn(psn);
+        let (slot, ..) = self.window.current()?;
+        let ack_request = self.needs_ack_request(plan, slot, limits, now);
+        let (mtu, psn) = (self.window.mtu(), self.window.psn());
+        let headers = plan
+            .part
+            .headers(&self.config.connection, &slot.wr, mtu, psn)?
+            .ack_request(ack_request);
+        let desc = plan.part.describe(
+            headers,
+            (plan.slot_index, &slot.wr),
+            mtu,
+            (plan.count, plan.length),
+        );
         let new = psn == self.window.high();
-        self.window.sent(plan.count);
+        self.window.sent(plan.split, plan.count);
         self.congestion.on_sent(now, plan.count, plan.length);
-        if new && (ack_request || plan.slot.awaits_response()) && !self.rtt.is_measuring() {
+        if new && (ack_request || plan.awaits_response) && !self.rtt.is_measuring() {
             self.start_rtt_sample(plan, psn, now);
         }
         match ack_request {
             true => self.on_ack_requested(now),
             false => self.on_sent_without_request(plan, now),
         }
-        Some(TxDesc {
-            headers,
-            source: match (plan.length, plan.slot.wr.op) {
-                (0, _) => TxPayload::None,
-                (_, SendOp::AtomicWrite { value, .. }) => TxPayload::Value(value),
-                _ => TxPayload::Slot(plan.slot_index),
-            },
-            offset: match plan.length {
-                0 => 0,
-                _ => self.window.mtu().offset(plan.index, plan.slot.wr.length),
-            },
-            length: plan.length,
-            packets: plan.count,
-        })
+        Some(desc)
     }
 
     /// Starts an RTT sample for the planned packets, the first of which has `psn`.
     #[inline]
     fn start_rtt_sample(&mut self, plan: &Plan, psn: Psn, now: Instant) {
-        let after = match plan.slot.awaits_response() {
+        let after = match plan.awaits_response {
             // The first response packet ends the sample.
             true => psn.next(),
             false => self.window.psn(),
@@ -447,105 +431,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             packets: packets.saturating_mul(factor),
         }
     }
-
-    /// Returns the headers of the planned packets. The caller sets the PSN.
-    fn headers(&self, plan: &Plan) -> Option<Headers> {
-        let wr = plan.slot.wr;
-        let (operation, imm) = operation(&wr)?;
-        let opcode = Opcode::of(Service::Rc, operation, plan.position(), imm.is_some())?;
-        let psn = self.window.psn();
-        let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
-            .solicited(wr.solicited && plan.is_last() && wr.op.uses_receive());
-        Some(
-            match wr.op {
-                SendOp::Send { .. } | SendOp::Local(_) => headers,
-                SendOp::SendInvalidate { rkey } => headers.ieth(Ieth { rkey }),
-                SendOp::Write { remote, .. } => headers.reth(reth(remote, wr.length)),
-                SendOp::Read { remote } | SendOp::ReadInvalidate { remote, .. } => {
-                    // Request only the missing packets of the current part.
-                    let mtu = self.window.mtu();
-                    let offset = mtu.offset(plan.index, wr.length);
-                    let length = mtu.payload_between(plan.index, plan.end, wr.length);
-                    headers.reth(reth(remote.advance(offset), length))
-                }
-                SendOp::Atomic { remote, op } => headers.atomic(atomic(remote, op)),
-                SendOp::AtomicWrite { remote, .. } => headers.reth(reth(remote, wr.length)),
-                SendOp::Flush {
-                    remote,
-                    scope,
-                    placement,
-                } => flush(headers, remote, scope, placement),
-            }
-            .imm(ImmDt(imm.map_or([0; 4], |Imm(bytes)| bytes))),
-        )
-    }
-}
-
-/// Returns the operation of a request's packets, and its immediate data.
-fn operation(wr: &SendWr) -> Option<(Operation, Option<Imm>)> {
-    Some(match wr.op {
-        SendOp::Send { imm } => (Operation::Send, imm),
-        SendOp::SendInvalidate { .. } => (Operation::SendInvalidate, None),
-        SendOp::Write { imm, .. } => (Operation::RdmaWrite, imm),
-        SendOp::Read { .. } | SendOp::ReadInvalidate { .. } => (Operation::ReadRequest, None),
-        SendOp::Atomic { op, .. } => match op {
-            AtomicOp::CompareSwap { .. } => (Operation::CompareSwap, None),
-            AtomicOp::FetchAdd { .. } => (Operation::FetchAdd, None),
-        },
-        SendOp::AtomicWrite { .. } => (Operation::AtomicWrite, None),
-        SendOp::Flush { .. } => (Operation::Flush, None),
-        SendOp::Local(_) => return None,
-    })
-}
-
-fn reth(Remote { va, rkey }: Remote, len: u32) -> Reth {
-    Reth { va, rkey, len }
-}
-
-fn atomic(Remote { va, rkey }: Remote, op: AtomicOp) -> AtomicEth {
-    let (compare, swap_or_add) = match op {
-        AtomicOp::CompareSwap { compare, swap } => (compare, swap),
-        AtomicOp::FetchAdd { add } => (0, add),
-    };
-    AtomicEth {
-        va,
-        rkey,
-        swap_or_add,
-        compare,
-    }
-}
-
-fn flush(headers: Headers, at: Remote, scope: FlushScope, placement: Placement) -> Headers {
-    let (selectivity, len) = match scope {
-        FlushScope::Range(len) => (Feth::RANGE, len),
-        FlushScope::Region => (Feth::MR, 0),
-    };
-    let feth = Feth {
-        placement: placement.bits(),
-        selectivity,
-    };
-    headers.feth(feth).reth(reth(at, len))
-}
-
-impl Plan {
-    #[inline]
-    pub(super) fn is_last(&self) -> bool {
-        self.slot.awaits_response() || self.index.saturating_add(self.count) >= self.packets
-    }
-
-    #[inline]
-    fn position(&self) -> Position {
-        match (self.index, self.is_last()) {
-            _ if self.slot.awaits_response() => Position::Only,
-            (0, true) => Position::Only,
-            (0, false) => Position::First,
-            (_, false) => Position::Middle,
-            (_, true) => Position::Last,
-        }
-    }
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
+    /// Returns the most packets that may be planned at once.
+    fn max_packets(&self, mode: AckRequestMode) -> u32 {
+        let room = self.limit.full_packets(self.mtu).min(self.max_packets);
+        match self.ends_at_ack_request {
+            true => room.min(self.requester.packets_to_ack_request(mode, self.flow)),
+            false => room,
+        }
+    }
+
     /// Returns an ACK probe with this PSN.
     fn ack_probe(&mut self, duplicate: Psn) -> Option<TxDesc> {
         if !self.limit.take(1, 0, self.first) {
@@ -560,27 +457,28 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
     type Item = TxDesc;
 
     fn next(&mut self) -> Option<TxDesc> {
-        if !self.requester.retry.may_send(self.now) {
+        if !self.requester.may_have_packets() || !self.requester.retry.may_send(self.now) {
             return None;
         }
-        if let Some(slot_index) = self.requester.unsupported_slot() {
-            self.requester.abort(slot_index, WcStatus::LocQpOpErr);
-        }
-        let room = self.limit.full_packets(self.mtu);
         let mode = self.requester.ack_request_mode(self.mode, self.now);
-        let max_packets = match self.ends_at_ack_request {
-            true => self
-                .max_packets
-                .min(self.requester.packets_to_ack_request(mode, self.flow)),
-            false => self.max_packets,
+        let max_packets = match self.requester.is_single_packet() {
+            true => 1,
+            false => self.max_packets(mode),
         };
-        let plan = match self.requester.plan(max_packets.min(room), self.flow) {
+        let plan = match self.requester.plan(max_packets, self.flow) {
             Some(plan) => plan,
-            None if !self.requester.needs_ack_probe() => return None,
-            None => match self.requester.window.acknowledged_payload() {
-                Some(duplicate) => return self.ack_probe(duplicate),
-                None => self.requester.plan_again(self.flow)?,
-            },
+            None => {
+                if let Some(slot_index) = self.requester.unsupported_slot() {
+                    self.requester.abort(slot_index, WcStatus::LocQpOpErr);
+                }
+                if !self.requester.needs_ack_probe() {
+                    return None;
+                }
+                match self.requester.window.acknowledged_payload() {
+                    Some(duplicate) => return self.ack_probe(duplicate),
+                    None => self.requester.plan_again(self.flow)?,
+                }
+            }
         };
         if !self.limit.take(plan.count, plan.length, self.first) {
             return None;

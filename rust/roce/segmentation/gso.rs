@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Splitting of super-packets into packets (as GSO does), and coalescing of received packets (as
-//! GRO does). This is software splitting of RoCE messages by this crate, not the kernel's GSO, which
-//! later passes the finished packets through the stack as one skb.
+//! Splitting of super-packets into packets, as GSO does.
 //!
 //! A super-packet has the headers of one packet and the payload of all its packets. The position in
 //! its opcode says which ends of the message it includes: "only" if it includes the first and the
@@ -34,19 +32,8 @@ use crate::{
     }, //
 };
 
-/// Maximum number of packets of a super-packet that is split or coalesced.
+/// Maximum number of packets of a super-packet.
 pub const MAX_COALESCED_PACKETS: u32 = 64;
-
-/// Returns the position of packets that include the first or last packet of a message.
-#[inline]
-const fn position(starts: bool, ends: bool) -> Position {
-    match (starts, ends) {
-        (true, true) => Position::Only,
-        (true, false) => Position::First,
-        (false, false) => Position::Middle,
-        (false, true) => Position::Last,
-    }
-}
 
 /// The packets of a super-packet, in order. The headers are built once and updated for each packet.
 ///
@@ -222,48 +209,12 @@ impl PacketSplitter {
     }
 }
 
-impl Packet<'_> {
-    /// Returns the super-packet of this packet or super-packet and `next`. `None` if `next` does
-    /// not continue the same message, or if an earlier packet requests an ACK or a completion
-    /// event. Both belong to one connection, whose path MTU is `mtu`.
-    #[inline]
-    #[must_use]
-    pub fn coalesce(&self, next: &Packet<'_>, mtu: Mtu) -> Option<Self> {
-        let (preceding, following) = (self.opcode(), next.opcode());
-        // All packets of a message except the last are full.
-        let full = mtu
-            .bytes()
-            .wrapping_mul(self.packets().min(MAX_COALESCED_PACKETS));
-        let len = u32::try_from(next.payload_len()).ok()?;
-        let fits = self.payload_len() == u32_as_usize(full)
-            && self.packets() < MAX_COALESCED_PACKETS
-            && mtu.allows_payload(following.position(), len)
-            && next.payload_offset() == BTH_LEN;
-        let continues = !preceding.ends_message()
-            && !following.starts_message()
-            && preceding.service() == following.service()
-            && preceding.operation() == following.operation()
-            && next.psn() == self.psn().add(self.packets())
-            && next.dest_qpn() == self.dest_qpn()
-            && next.pkey() == self.pkey();
-        let requests_nothing = !self.ack_request() && !self.solicited();
-        if !(fits && continues && requests_nothing) {
-            return None;
-        }
-        let opcode = preceding.at(position(
-            preceding.starts_message(),
-            following.ends_message(),
-        ))?;
-        Some(self.coalesced_with(next, opcode))
-    }
-}
-
 impl Opcode {
     /// Returns the opcode of a part of a super-packet with this opcode. The part includes the first packet if it
     /// `starts`, the last packet if it `ends`.
     #[inline]
     pub(super) fn of_part(self, starts: bool, ends: bool) -> Option<Self> {
-        self.at(position(
+        self.at(Position::of(
             starts && self.starts_message(),
             ends && self.ends_message(),
         ))

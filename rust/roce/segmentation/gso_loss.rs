@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a route loses buffers of several packets: super-packets and GSO lists.
+//! Whether a route loses super-packets, which may have a single packet.
 //!
 //! Some of what a packet may meet drops such a buffer, however often it is sent: MPLS and SRv6 tunnels of a router, and
-//! what polices by bytes. One packet passes there. A peer that does not answer looks the same at first, so one loss
-//! proves nothing.
+//! what polices by bytes. A packet with its ICRC, in a buffer of its own, passes there. A peer that does not answer
+//! looks the same at first, so one loss proves nothing.
 
 /// Losses in a row after which the route loses all such buffers.
 const MAX_LOSSES: u8 = 2;
@@ -16,8 +16,9 @@ pub struct GsoLoss {
     longest: u32,
     /// Length of the longest buffer that has reached the peer.
     passed: u32,
-    /// Losses of longer ones.
+    /// Losses of longer ones, and the length of the last one.
     losses: u8,
+    lost: u32,
 }
 
 impl GsoLoss {
@@ -38,13 +39,18 @@ impl GsoLoss {
     #[inline]
     pub fn on_passed(&mut self, len: u32) {
         self.passed = self.passed.max(len);
+        if len >= self.lost && !self.is_certain() {
+            self.losses = 0;
+        }
     }
 
     /// Nothing came of the buffers that were sent: their packets must be sent one by one.
     #[inline]
     pub fn on_lost(&mut self) {
-        if core::mem::take(&mut self.longest) > self.passed {
+        let lost = core::mem::take(&mut self.longest);
+        if lost > self.passed {
             self.losses = self.losses.saturating_add(1);
+            self.lost = lost;
         }
     }
 
@@ -81,7 +87,18 @@ mod tests {
         assert!(!lose(&mut loss, 3000));
         loss.on_passed(3000);
         assert!((0..100).all(|_| !lose(&mut loss, 3000)));
-        assert!(lose(&mut loss, 3001), "a longer one, and the first");
+        assert!(!lose(&mut loss, 3001), "a longer one");
+        assert!(lose(&mut loss, 3001));
+    }
+
+    #[test]
+    fn a_loss_is_forgotten_when_such_a_buffer_passes() {
+        let mut loss = GsoLoss::default();
+        assert!(!lose(&mut loss, 100));
+        loss.on_passed(100);
+        assert!(!lose(&mut loss, 3000), "the first of this length");
+        loss.on_passed(200);
+        assert!(lose(&mut loss, 3000), "a shorter one proves nothing");
     }
 
     #[test]

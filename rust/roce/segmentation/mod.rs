@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Division of messages into packets, and coalescing of packets.
+//! Division of messages into packets.
 //!
 //! [`mtu`] holds the path MTU and its arithmetic. [`tx_desc`] describes one packet to send, or
-//! several consecutive ones (a super-packet). [`gso`] splits such a description into packets and
-//! coalesces received packets. [`super_packet`] is the form in which a super-packet travels unsplit, [`gso_loss`] finds
-//! routes that lose it.
+//! several consecutive ones (a super-packet). [`gso`] splits such a description into packets. [`super_packet`] is the
+//! form in which a super-packet travels unsplit, [`gso_loss`] finds routes that lose it.
 //! Payload is described, never accessed.
 //!
 //! May use: the value types, `wire` and `wr`.

@@ -74,6 +74,13 @@ impl Mtu {
         self.code().wrapping_add(7)
     }
 
+    /// Returns the smallest MTU of packets with `length` bytes of payload. `None` if there is none.
+    #[inline]
+    #[must_use]
+    pub fn holding(length: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|mtu| length <= mtu.bytes())
+    }
+
     /// Returns the MTU of packets of which the longest has `len` bytes from the BTH to the ICRC, inclusive. Its
     /// headers are shorter than the smallest MTU, so it is the largest MTU not above `len`. `None` if there is none.
     #[must_use]
@@ -98,12 +105,8 @@ impl Mtu {
     #[inline]
     #[must_use]
     pub fn offset(self, index: u32, length: u32) -> u32 {
-        let full = length.wrapping_shr(self.shift());
-        if index > full {
-            return length;
-        }
-        // The result is at most `length`, so it does not overflow.
-        index.wrapping_shl(self.shift())
+        let offset = u64::from(index).wrapping_shl(self.shift());
+        u32::try_from(offset).map_or(length, |offset| offset.min(length))
     }
 
     /// Returns the payload length of packets `from..to` of a message of `length` bytes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Super-packets that travel unsplit, in one buffer: the headers of a super-packet, followed by the payload of
-//! all its packets, without pad bytes and ICRC.
+//! Packets that travel unsplit: an entry of a buffer has the headers of a [`TxDesc`], followed by the payload of all
+//! its packets, without pad bytes and ICRC.
 //!
 //! The buffer also records the number of packets and the length of the longest one on the wire, from which the path
 //! MTU follows. A super-packet leaves the host only after it was split. A single packet can travel like this, too: it
@@ -28,6 +28,7 @@ use crate::{
             BTH_LEN, //
         },
         icrc::ICRC_LEN,
+        opcode::Position,
         packet::Packet, //
     }, //
 };
@@ -55,17 +56,32 @@ pub fn max_unsplit_packets(mtu: Mtu) -> u32 {
     full.min(MAX_COALESCED_PACKETS)
 }
 
-impl TxDesc {
-    /// Returns whether the first packet is not the first of its message.
-    #[must_use]
-    pub fn continues_message(&self) -> bool {
-        !self.headers.opcode().starts_message()
-    }
+/// Returns the length of a packet with a full payload and no extension header, from its BTH to its ICRC, inclusive.
+#[inline]
+fn full_packet_len(mtu: Mtu) -> usize {
+    BTH_LEN
+        .wrapping_add(u32_as_usize(mtu.bytes()))
+        .wrapping_add(ICRC_LEN)
+}
 
+impl TxDesc {
     /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive; at least that
-    /// of a packet with a full payload and no extension header.
+    /// of a packet with a full payload and no extension header. A single packet counts as divided for the smallest path
+    /// MTU that holds it: some of the stack looks at this length instead of that of the buffer.
+    #[inline]
     #[must_use]
     pub fn longest_packet(&self, mtu: Mtu) -> usize {
+        let opcode = self.headers.opcode();
+        match (self.packets, opcode.position()) {
+            (1, Position::Only | Position::Last) => {
+                let mtu = Mtu::holding(self.length).unwrap_or(mtu);
+                single_wire_len(opcode, self.length).max(full_packet_len(mtu))
+            }
+            _ => self.longest_of_several(mtu),
+        }
+    }
+
+    fn longest_of_several(&self, mtu: Mtu) -> usize {
         let opcode = self.headers.opcode();
         let full = self.packets.saturating_sub(1).wrapping_mul(mtu.bytes());
         let packet_len = |starts, ends, payload| {
@@ -74,10 +90,7 @@ impl TxDesc {
         };
         let first = packet_len(true, self.packets == 1, self.length.min(mtu.bytes()));
         let last = packet_len(self.packets == 1, true, self.length.saturating_sub(full));
-        let full = u32_as_usize(mtu.bytes());
-        first
-            .max(last)
-            .max(BTH_LEN.wrapping_add(full).wrapping_add(ICRC_LEN))
+        first.max(last).max(full_packet_len(mtu))
     }
 
     /// Returns the first `packets` packets of the super-packet, which has more of them. They request no ACK and no

@@ -5,6 +5,7 @@
 
 use super::mtu::Mtu;
 use crate::{
+    id::Srqn,
     num::{
         low_u32,
         usize_as_u64, //
@@ -28,8 +29,8 @@ pub enum TxPayload {
     None,
     /// The memory of the send WR in this slot, starting at [`TxDesc::offset`].
     Slot(SlotIndex),
-    /// Memory that the peer reads, starting at this address.
-    Remote(Remote),
+    /// Memory that the peer reads, starting at this address. XRC: the SRQ that the READ named.
+    Remote(Remote, Srqn),
     /// The eight bytes of an atomic write, as a number in host byte order.
     Value(u64),
 }

@@ -9,9 +9,10 @@
 //! IBA: section 9.8.2.1, generating requests of an unreliable connection.
 
 use crate::{
-    id::{
-        Pkey,
-        Qpn, //
+    id::Qpn,
+    message::{
+        connection::Connection,
+        request::RequestPart, //
     },
     psn::Psn,
     segmentation::{
@@ -19,27 +20,13 @@ use crate::{
         tx_desc::{
             BurstLimit,
             SlotIndex,
-            TxDesc,
-            TxPayload, //
+            TxDesc, //
         }, //
     },
     status::WcStatus,
-    wire::{
-        emit::Headers,
-        ext::{
-            ImmDt,
-            Reth, //
-        },
-        opcode::{
-            Opcode,
-            Operation,
-            Position,
-            Service, //
-        }, //
-    },
+    wire::opcode::Service,
     wr::{
         Completion,
-        Imm,
         SendOp,
         SendWr,
         WcOpcode,
@@ -50,10 +37,8 @@ use crate::{
 /// Attributes of a sender for the transition to RTS.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    /// The peer's QP.
-    pub dest_qpn: Qpn,
-    /// Partition key to send.
-    pub pkey: Pkey,
+    /// Service and peer.
+    pub connection: Connection,
     /// PSN of the first packet.
     pub first_psn: Psn,
     /// Path MTU.
@@ -118,8 +103,7 @@ impl UcSender {
         Self {
             state: UcSendState::Idle,
             config: SenderConfig {
-                dest_qpn: Qpn::default(),
-                pkey: Pkey::DEFAULT,
+                connection: Connection::new(Service::Uc, Qpn::GSI),
                 first_psn: Psn::new(0),
                 path_mtu: Mtu::default(),
             },
@@ -213,15 +197,7 @@ impl UcSender {
 
     /// Posts an invalid WR. It completes with `status`, and the send queue enters the error state.
     pub fn reject(&mut self, slot: SlotIndex, wr_id: u64, opcode: WcOpcode, status: WcStatus) {
-        let wr = SendWr {
-            wr_id,
-            op: SendOp::Send { imm: None },
-            length: 0,
-            signaled: true,
-            solicited: false,
-            fence: false,
-        };
-        self.accept(slot, wr, opcode, Some(status));
+        self.accept(slot, SendWr::invalid(wr_id), opcode, Some(status));
     }
 
     /// Aborts the current request because its memory cannot be read. No further packet of it is
@@ -256,25 +232,15 @@ impl UcSender {
     /// `None` if the request succeeded and is unsignaled.
     pub fn poll_completion(&mut self) -> Option<Option<Completion>> {
         let message = self.message?;
-        let completion = match message.status {
-            Some(status) => {
-                let failed = Completion::failed(message.wr.wr_id, message.opcode, status);
-                Some(failed)
-            }
-            None if !message.is_sent() => return None,
-            None => message.wr.signaled.then_some(Completion {
-                wr_id: message.wr.wr_id,
-                status: WcStatus::Success,
-                opcode: message.opcode,
-                byte_len: message.wr.length,
-                imm: None,
-                invalidated: None,
-            }),
+        let status = match message.status {
+            Some(status) => status,
+            None if message.is_sent() => WcStatus::Success,
+            None => return None,
         };
-        let sent = message.status.is_none() && message.opcode == WcOpcode::Send;
+        let sent = status == WcStatus::Success && message.opcode == WcOpcode::Send;
         self.sends = self.sends.wrapping_add(u32::from(sent));
         self.message = None;
-        Some(completion)
+        Some(message.wr.completion(message.opcode, status))
     }
 
     /// Returns the number of SENDs completed since the last call.
@@ -367,53 +333,13 @@ impl UcSendMessage {
         self.sent >= self.packets
     }
 
-    #[inline]
-    const fn position(&self) -> Position {
-        match (self.sent, self.sent.saturating_add(1) >= self.packets) {
-            (0, true) => Position::Only,
-            (0, false) => Position::First,
-            (_, false) => Position::Middle,
-            (_, true) => Position::Last,
-        }
-    }
-
     /// Returns the next packet; `None` for a local operation.
     fn next_packet(&self, config: &SenderConfig, psn: Psn) -> Option<TxDesc> {
         let (wr, mtu) = (&self.wr, config.path_mtu);
-        let position = self.position();
-        let (operation, remote, imm) = match wr.op {
-            SendOp::Send { imm } => (Operation::Send, None, imm),
-            SendOp::Write { remote, imm } => (Operation::RdmaWrite, Some(remote), imm),
-            _ => return None,
-        };
-        let starts = matches!(position, Position::First | Position::Only);
-        let ends = matches!(position, Position::Last | Position::Only);
-        let imm = imm.filter(|_| ends);
-        let opcode = Opcode::of(Service::Uc, operation, position, imm.is_some())?;
-        let mut headers = Headers::new(opcode, config.pkey, config.dest_qpn, psn)
-            .solicited(wr.solicited && ends && wr.op.uses_receive());
-        if let Some(remote) = remote.filter(|_| starts) {
-            headers = headers.reth(Reth {
-                va: remote.va,
-                rkey: remote.rkey,
-                len: wr.length,
-            });
-        }
-        if let Some(Imm(bytes)) = imm {
-            headers = headers.imm(ImmDt(bytes));
-        }
+        let part = RequestPart::new(self.sent, self.sent.saturating_add(1), self.packets);
         let length = mtu.payload(self.sent, wr.length);
-        let (source, offset) = match length {
-            0 => (TxPayload::None, 0),
-            _ => (TxPayload::Slot(self.slot), mtu.offset(self.sent, wr.length)),
-        };
-        Some(TxDesc {
-            headers,
-            source,
-            offset,
-            length,
-            packets: 1,
-        })
+        let headers = part.headers(&config.connection, wr, mtu, psn)?;
+        Some(part.describe(headers, (self.slot, wr), mtu, (1, length)))
     }
 }
 

@@ -8,7 +8,8 @@ use crate::{
     id::{
         Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     psn::Psn,
     wire::{
@@ -49,6 +50,7 @@ pub(super) fn request(op: SendOp, length: u32) -> SendWr {
         wr_id: u64::from(length),
         op,
         length,
+        srqn: Srqn::default(),
         signaled: true,
         solicited: false,
         fence: false,

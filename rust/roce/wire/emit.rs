@@ -14,7 +14,8 @@ use super::{
         Feth,
         Ieth,
         ImmDt,
-        Reth, //
+        Reth,
+        Xrceth, //
     },
     header::{
         BTH_LEN,
@@ -94,28 +95,6 @@ impl Headers {
         }
     }
 
-    /// Builds an ACK, NAK or RNR NAK: the only extension header is the AETH.
-    #[inline]
-    #[must_use]
-    pub fn ack(pkey: Pkey, dest_qpn: Qpn, psn: Psn, aeth: Aeth) -> Self {
-        Self::new(Opcode::RC_ACKNOWLEDGE, pkey, dest_qpn, psn).aeth(aeth)
-    }
-
-    /// Builds the response to an atomic operation.
-    #[inline]
-    #[must_use]
-    pub fn atomic_ack(
-        pkey: Pkey,
-        dest_qpn: Qpn,
-        psn: Psn,
-        aeth: Aeth,
-        original: AtomicAckEth,
-    ) -> Self {
-        Self::new(Opcode::RC_ATOMIC_ACKNOWLEDGE, pkey, dest_qpn, psn)
-            .aeth(aeth)
-            .original(original)
-    }
-
     /// Sets the PSN.
     #[inline]
     #[must_use]
@@ -159,6 +138,13 @@ impl Headers {
     #[must_use]
     pub fn deth(self, deth: Deth) -> Self {
         self.with(deth)
+    }
+
+    /// Sets the XRCETH.
+    #[inline]
+    #[must_use]
+    pub fn xrceth(self, xrceth: Xrceth) -> Self {
+        self.with(xrceth)
     }
 
     /// Sets the immediate data.
@@ -212,6 +198,13 @@ impl Headers {
         self.ack_request(false).solicited(false)
     }
 
+    /// Returns the length of the encoded headers in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn encoded_len(&self) -> usize {
+        BTH_LEN.wrapping_add(self.opcode.headers().len())
+    }
+
     /// Encodes the headers of a packet with `payload_len` bytes of payload. After the payload, the
     /// caller appends [`pad_len`] zero bytes and the ICRC.
     #[inline]
@@ -220,7 +213,7 @@ impl Headers {
         self.layout.bth.set_pad(pad_bits(payload_len));
         HeaderBuf {
             layout: self.layout,
-            len: BTH_LEN.wrapping_add(self.opcode.headers().len()),
+            len: self.encoded_len(),
         }
     }
 
@@ -292,14 +285,18 @@ impl HeaderBuf {
     }
 
     /// Rewrites the headers for another packet of the same message, with `opcode`. Its extension
-    /// headers are those found `skipped` bytes after the BTH.
+    /// headers are those found `skipped` bytes after the BTH, or after the XRCETH, which all packets have.
     #[inline]
     pub(crate) fn rewrite_for(&mut self, opcode: Opcode, skipped: usize) {
         let extensions = opcode.headers().len();
+        let own = self
+            .layout
+            .extensions
+            .get_mut(opcode.headers().common_len()..);
         if let (1.., 1.., Some((front, kept))) = (
             skipped,
             extensions,
-            self.layout.extensions.split_at_mut_checked(skipped),
+            own.and_then(|own| own.split_at_mut_checked(skipped)),
         ) {
             for (to, from) in front.iter_mut().zip(kept) {
                 *to = *from;

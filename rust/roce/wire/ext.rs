@@ -7,7 +7,8 @@ use crate::{
     id::{
         Qkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     num::low_u8, //
 };
@@ -200,6 +201,30 @@ impl Extension for Deth {
             qkey: U32::new(self.qkey.get()),
             src_qpn: U32::new(self.src_qpn.get()),
         }
+    }
+}
+
+/// XRC Extended Transport Header (XRCETH): the SRQ of the peer that a request is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Xrceth {
+    /// Its number.
+    pub srqn: Srqn,
+}
+
+impl Extension for Xrceth {
+    const HEADER: Header = Header::Xrceth;
+    type Layout = U32;
+
+    #[inline]
+    fn decode(layout: Self::Layout) -> Self {
+        Self {
+            srqn: Srqn::new(layout.get()),
+        }
+    }
+
+    #[inline]
+    fn encode(self) -> Self::Layout {
+        U32::new(self.srqn.get())
     }
 }
 

@@ -7,13 +7,16 @@ use crate::num::u8_as_usize;
 /// Length of the Base Transport Header, in bytes.
 pub const BTH_LEN: usize = 12;
 
-/// Maximum length of all headers of a packet, in bytes, starting with the BTH: an atomic operation.
-pub const MAX_HEADERS_LEN: usize = BTH_LEN + u8_as_usize(Header::AtomicEth.size());
+/// Maximum length of all headers of a packet, in bytes, starting with the BTH: an atomic operation of XRC.
+pub const MAX_HEADERS_LEN: usize =
+    BTH_LEN + u8_as_usize(Header::Xrceth.size()) + u8_as_usize(Header::AtomicEth.size());
 
 /// An extension header, located between BTH and payload. Variants are in wire order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum Header {
+    /// XRC Extended Transport Header.
+    Xrceth,
     /// Datagram Extended Transport Header.
     Deth,
     /// Flush Extended Transport Header.
@@ -36,7 +39,8 @@ pub enum Header {
 
 impl Header {
     /// All headers, in wire order.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
+        Self::Xrceth,
         Self::Deth,
         Self::Feth,
         Self::Reth,
@@ -53,7 +57,7 @@ impl Header {
     #[must_use]
     pub const fn size(self) -> u8 {
         match self {
-            Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
+            Self::Xrceth | Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
             Self::Deth | Self::AtomicAckEth => 8,
             Self::Reth | Self::CnpReserved => 16,
             Self::AtomicEth => 28,
@@ -64,7 +68,7 @@ impl Header {
     #[inline]
     #[expect(
         clippy::as_conversions,
-        reason = "reads the discriminant, which is below 9"
+        reason = "reads the discriminant, which is below 10"
     )]
     const fn bit(self) -> u16 {
         1 << self as u8
@@ -82,6 +86,15 @@ impl HeaderSet {
     /// No header.
     pub const EMPTY: Self = Self { bits: 0, len: 0 };
 
+    /// Returns the length of the header that all requests of the service have, in bytes: the XRCETH.
+    #[inline]
+    pub(super) const fn common_len(self) -> usize {
+        match self.contains(Header::Xrceth) {
+            true => u8_as_usize(Header::Xrceth.size()),
+            false => 0,
+        }
+    }
+
     /// Returns the set with `header` added.
     #[inline]
     #[must_use]
@@ -91,7 +104,7 @@ impl HeaderSet {
         }
         Self {
             bits: self.bits | header.bit(),
-            // All headers together are 92 bytes long.
+            // All headers together are 96 bytes long.
             len: self.len.wrapping_add(header.size()),
         }
     }

@@ -170,10 +170,9 @@ impl Masked {
         }
     }
 
-    /// Turns the headers of a coalesced packet, as received, into those of one of its packets: the
-    /// stack keeps the headers of the first. `id_offset` is the difference of their IPv4
-    /// identifications, and `udp_payload_len` the number of bytes of the packet from its BTH to its
-    /// ICRC, inclusive.
+    /// Turns the headers of a super-packet into those of one of its packets. `id_offset` is the
+    /// difference of their IPv4 identifications, and `udp_payload_len` the number of bytes of the
+    /// packet from its BTH to its ICRC, inclusive.
     #[inline]
     pub fn select_packet(&mut self, id_offset: u16, udp_payload_len: usize) {
         let first = match &self.0 {

@@ -9,7 +9,7 @@
 //! which headers a packet has, [`icrc`] and [`ip`] cover the ICRC.
 //!
 //! Wire formats are big endian. Value types are in host order, except immediate data, which stays
-//! in wire order. RC, UC, UD and congestion notifications are supported; opcodes of RD and XRC are
+//! in wire order. RC, UC, UD, XRC and congestion notifications are supported; opcodes of RD are
 //! unknown.
 //!
 //! May use: `num`, `psn`, `id` and `status`.

@@ -19,6 +19,8 @@ pub enum Service {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// Extended reliable connection (annex A14).
+    Xrc,
     /// Congestion notification. It belongs to no transport service.
     Cnp,
 }
@@ -30,6 +32,7 @@ impl Service {
             Self::Rc => 0x00,
             Self::Uc => 0x20,
             Self::Ud => 0x60,
+            Self::Xrc => 0xa0,
             Self::Cnp => 0x80,
         }
     }
@@ -81,6 +84,20 @@ pub enum Position {
     Only,
 }
 
+impl Position {
+    /// Returns the position of packets that include the first or last packet of a message.
+    #[inline]
+    #[must_use]
+    pub const fn of(starts: bool, ends: bool) -> Self {
+        match (starts, ends) {
+            (true, true) => Self::Only,
+            (true, false) => Self::First,
+            (false, false) => Self::Middle,
+            (false, true) => Self::Last,
+        }
+    }
+}
+
 /// Returns an opcode from the table; an unknown byte does not compile. A function would put the
 /// panic into the module.
 macro_rules! known_opcode {
@@ -119,8 +136,20 @@ impl Opcode {
     /// Congestion notification.
     pub const CNP: Self = known_opcode!(0x81);
 
+    /// Returns the opcode of an acknowledgement of a reliable service.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn acknowledge(service: Service) -> Self {
+        Self {
+            byte: service.bits() | Self::RC_ACKNOWLEDGE.byte,
+            service,
+            ..Self::RC_ACKNOWLEDGE
+        }
+    }
+
     /// Returns the opcode of a received byte; `None` if the byte belongs to an unsupported service, or is reserved in
-    /// an unreliable one. A reserved byte of RC is the opcode of [`Operation::Reserved`], without extension headers.
+    /// an unreliable one. A reserved byte of RC or XRC is the opcode of [`Operation::Reserved`], without extension
+    /// headers.
     #[inline]
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
@@ -259,11 +288,16 @@ impl Opcode {
     #[inline]
     #[must_use]
     pub const fn is_response(self) -> bool {
-        matches!(
-            self.operation,
-            Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
-        )
+        is_response(self.operation)
     }
+}
+
+#[inline]
+const fn is_response(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
+    )
 }
 
 /// The properties of every opcode byte.
@@ -296,15 +330,19 @@ const fn describe(byte: u8) -> Option<Opcode> {
         0x20 if low <= 0x0b => Service::Uc,
         0x60 if low == 0x04 || low == 0x05 => Service::Ud,
         0x80 if low == 0x01 => return Some(CNP),
+        0xa0 => Service::Xrc,
         _ => return None,
     };
     let (operation, position, headers, payload) = match (describe_low_bits(low), service) {
         (Some(described), _) => described,
-        (None, Service::Rc) => (Operation::Reserved, Position::Only, HeaderSet::EMPTY, true),
+        (None, Service::Rc | Service::Xrc) => return Some(reserved(byte, service)),
         (None, _) => return None,
     };
     let headers = match service {
         Service::Ud => headers.with(Header::Deth),
+        // All requests have an XRCETH, also those that use no receive: its SRQ has the PD of the access. Responses have
+        // none. So it is in annex A14, in the hardware model of open-rdma, and in the XRC patches for rdma_rxe of 2022.
+        Service::Xrc if !is_response(operation) => headers.with(Header::Xrceth),
         _ => headers,
     };
     Some(Opcode {
@@ -315,6 +353,18 @@ const fn describe(byte: u8) -> Option<Opcode> {
         headers,
         payload,
     })
+}
+
+/// Returns a reserved opcode.
+const fn reserved(byte: u8, service: Service) -> Opcode {
+    Opcode {
+        byte,
+        service,
+        operation: Operation::Reserved,
+        position: Position::Only,
+        headers: HeaderSet::EMPTY,
+        payload: true,
+    }
 }
 
 /// The only opcode of congestion notifications.

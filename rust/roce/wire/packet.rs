@@ -15,7 +15,8 @@ use super::{
         Feth,
         Ieth,
         ImmDt,
-        Reth, //
+        Reth,
+        Xrceth, //
     },
     header::BTH_LEN,
     icrc::ICRC_LEN,
@@ -131,20 +132,6 @@ impl<'a> Packet<'a> {
         HeaderBuf::copy_of(self.bth, self.extensions)
     }
 
-    /// Returns the super-packet of this packet and `next`, with `opcode`.
-    #[inline]
-    pub(crate) const fn coalesced_with(self, next: &Packet<'_>, opcode: Opcode) -> Self {
-        Self {
-            opcode,
-            payload_len: self.payload_len.wrapping_add(next.payload_len),
-            packets: self.packets.wrapping_add(next.packets),
-            // Only the last packet of a message may have these bits.
-            ack_request: next.ack_request,
-            solicited: next.solicited,
-            ..self
-        }
-    }
-
     /// Returns the number of packets, see [`gso`](crate::segmentation::gso).
     #[inline]
     #[must_use]
@@ -233,6 +220,13 @@ impl<'a> Packet<'a> {
     #[inline]
     #[must_use]
     pub fn deth(&self) -> Option<Deth> {
+        self.extension()
+    }
+
+    /// Returns the XRCETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn xrceth(&self) -> Option<Xrceth> {
         self.extension()
     }
 

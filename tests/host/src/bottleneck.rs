@@ -21,10 +21,11 @@ use roce::{
     },
     id::{
         Msn,
-        Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
+    message::connection::Connection,
     psn::Psn,
     rc::{
         requester::{
@@ -56,7 +57,7 @@ use roce::{
             Aeth,
             Syndrome, //
         },
-        emit::Headers,
+        opcode::Service,
         packet::Packet, //
     },
     wr::{
@@ -299,7 +300,9 @@ impl Bottleneck {
             syndrome,
             msn: Msn::new(0),
         };
-        let headers = Headers::ack(Pkey::DEFAULT, Qpn::new(0x11), psn, aeth).emit(0);
+        let headers = Connection::new(Service::Rc, Qpn::new(0x11))
+            .ack(psn, aeth)
+            .emit(0);
         // The ICRC is not looked at.
         let bytes = [headers.as_slice(), &[0; 4]].concat();
         let packet = Packet::parse(&bytes, bytes.len()).expect("a valid packet");
@@ -368,8 +371,7 @@ impl Flow {
         let mut requester = Requester::new(vec![Slot::EMPTY; SLOTS]);
         requester.init();
         requester.configure(&RequesterConfig {
-            dest_qpn: Qpn::new(0x12),
-            pkey: Pkey::DEFAULT,
+            connection: Connection::new(Service::Rc, Qpn::new(0x12)),
             first_psn: Psn::new(0),
             path_mtu: Mtu::Mtu4096,
             max_rd_atomic: 1,
@@ -407,6 +409,7 @@ fn write() -> SendWr {
             imm: None,
         },
         length: MESSAGE_BYTES,
+        srqn: Srqn::default(),
         signaled: true,
         solicited: false,
         fence: false,

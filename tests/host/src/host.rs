@@ -86,6 +86,7 @@ use context::{
 use frames::{
     coalesce,
     frame,
+    parse_coalesced,
     payload_if_present,
     request_payload,
     split, //
@@ -260,9 +261,14 @@ impl Host {
                 false => self.responder.expected_psn(),
             };
             let coalesces = self.setup.super_packets && packet.psn() == expected;
-            let end = if coalesces { frames.len() } else { at + 1 };
-            let (packet, bytes) = coalesce(packet, first, &frames[at + 1..end], self.setup.mtu);
-            if self.handle(now, &bytes, &packet) != Some(Taken::Paused) {
+            let coalesced = coalesces.then(|| coalesce(&frames[at..], self.setup.mtu));
+            let (packet, bytes) = match &coalesced {
+                Some((bytes, packets @ 2..)) => {
+                    (parse_coalesced(bytes, *packets, self.setup.mtu), bytes)
+                }
+                _ => (packet, first),
+            };
+            if self.handle(now, bytes, &packet) != Some(Taken::Paused) {
                 at += u32_as_usize(packet.packets());
             }
             self.report();
@@ -393,7 +399,7 @@ impl Host {
         for desc in self.responder.burst(limit).coalescing(max_packets) {
             let mut sent = desc.packets;
             let bytes = match desc.source {
-                TxPayload::Remote(remote) => {
+                TxPayload::Remote(remote, _) => {
                     if self.page_faults.occurs() {
                         sent = self.page_faults.random.below(u32_as_usize(sent)) as u32;
                     }

@@ -15,7 +15,10 @@ use crate::{
 };
 use roce::{
     access::Access,
-    id::Rkey,
+    id::{
+        Rkey,
+        Srqn, //
+    },
     psn::Psn,
     rc::requester::{
         FlowLimit,
@@ -312,6 +315,7 @@ pub fn request(op: SendOp, len: usize) -> SendWr {
         wr_id: 0,
         op,
         length: u32::try_from(len).expect("a message of at most 4 GiB"),
+        srqn: Srqn::default(),
         signaled: true,
         solicited: false,
         fence: false,

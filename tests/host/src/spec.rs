@@ -45,15 +45,15 @@ pub struct Row {
     pub low: u8,
     /// Name: operation, position and special property.
     pub name: &'static str,
-    /// Services: letters of "RUD", for RC, UC and UD.
+    /// Services: letters of "RUD", for RC, UC and UD. XRC has those of RC.
     pub services: &'static str,
-    /// Bytes of extension headers in RC and UC. UD has 8 more.
+    /// Bytes of extension headers in RC and UC. UD has 8 more, and a request of XRC 4.
     pub headers: usize,
     /// Whether payload is allowed.
     pub payload: bool,
 }
 
-/// The opcode table of the specification for RC, UC and UD.
+/// The opcode table of the specification for RC, UC, UD and XRC.
 pub const OPCODES: &[Row] = &[
     row(0x00, "send first", "RU", 0, true),
     row(0x01, "send middle", "RU", 0, true),
@@ -99,13 +99,16 @@ const fn row(
 }
 
 /// Returns the row of an opcode byte and its bytes of extension headers; `None` if the byte is not
-/// an opcode of RC, UC or UD.
+/// an opcode of RC, UC, UD or XRC.
 #[must_use]
 pub fn row_of(byte: u8) -> Option<(&'static Row, usize)> {
     let (letter, additional) = match byte >> 5 {
         0 => ('R', 0),
         1 => ('U', 0),
         3 => ('D', 8),
+        // All but READ responses and acknowledgements.
+        5 if (0x0d..=0x12).contains(&(byte & 0x1f)) => ('R', 0),
+        5 => ('R', 4),
         _ => return None,
     };
     OPCODES
@@ -114,8 +117,8 @@ pub fn row_of(byte: u8) -> Option<(&'static Row, usize)> {
         .map(|row| (row, row.headers + additional))
 }
 
-/// Returns whether the byte is a reserved opcode of RC. An RC responder NAKs it.
+/// Returns whether the byte is a reserved opcode of RC or XRC. Their responders NAK it.
 #[must_use]
-pub fn is_reserved_in_rc(byte: u8) -> bool {
-    byte < 0x20 && row_of(byte).is_none()
+pub fn is_reserved(byte: u8) -> bool {
+    matches!(byte >> 5, 0 | 5) && row_of(byte).is_none()
 }

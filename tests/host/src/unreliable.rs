@@ -12,10 +12,8 @@ use roce::{
         AccessError,
         Obstacle, //
     },
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    id::Qpn,
+    message::connection,
     num::u32_as_usize,
     psn::Psn,
     recv_context::RecvContext,
@@ -42,7 +40,10 @@ use roce::{
             UcSender, //
         }, //
     },
-    wire::packet::Packet,
+    wire::{
+        opcode::Service,
+        packet::Packet, //
+    },
     wr::{
         BadRecv,
         Completion,
@@ -145,8 +146,7 @@ impl Connection {
     pub fn new(mtu: Mtu, psn: Psn, net: Net) -> Self {
         let mut sender = UcSender::new();
         sender.configure(&SenderConfig {
-            dest_qpn: Qpn::new(0x12),
-            pkey: Pkey::DEFAULT,
+            connection: connection::Connection::new(Service::Uc, Qpn::new(0x12)),
             first_psn: psn,
             path_mtu: mtu,
         });

@@ -10,6 +10,7 @@ use core::ops::Range;
 use extents_rs::{
     chunk_addresses,
     chunk_of,
+    one_piece,
     ChunkRanges,
     Extent,
     PieceIter,
@@ -67,17 +68,18 @@ fn address_of(extents: &[Extent], offset: u64) -> usize {
 /// cover the range.
 fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
     let inside = u128::from(offset) + len as u128 <= u128::from(end);
+    let one = one_piece(extents, end, offset, len);
+    assert!(inside || one.is_none(), "{offset:#x} {len:#x} of {end:#x}");
     let Some(pieces) = PieceIter::new(extents, end, offset, len) else {
         assert!(!inside, "{offset:#x} {len:#x} of {end:#x}");
         return;
     };
     assert!(inside, "{offset:#x} {len:#x} of {end:#x}");
-    let whole = pieces.whole();
     let mut next = offset;
     for (start, size) in pieces {
         if next == offset {
             let only = (size == len).then_some(start);
-            assert_eq!(whole, only, "the start of a range of one piece");
+            assert_eq!(one, only, "the start of a range of one piece");
         }
         assert!(size > 0);
         let last = next + size as u64 - 1;

@@ -5,6 +5,7 @@
 
 use roce::{
     access::Access,
+    id::Srqn,
     num::u32_as_usize,
     psn::Psn,
     segmentation::mtu::Mtu,
@@ -92,6 +93,7 @@ fn run_over(seed: u64, mut random: Random, net: Net) -> usize {
             wr_id: number as u64,
             op,
             length: message.bytes.len() as u32,
+            srqn: Srqn::default(),
             signaled: true,
             solicited: false,
             fence: false,

@@ -119,7 +119,9 @@ fn every_opcode_occurs() {
     for capture in CAPTURES {
         let mut missing: BTreeSet<u8> = (0..=u8::MAX)
             .filter(|byte| *byte != Opcode::CNP.to_byte() && Opcode::from_byte(*byte).is_some())
-            .filter(|byte| !spec::is_reserved_in_rc(*byte))
+            .filter(|byte| !spec::is_reserved(*byte))
+            // rdma_rxe has no XRC.
+            .filter(|byte| *byte < 0xa0)
             .collect();
         for packet in pcap::packets(capture) {
             let headers = Masked::received(&packet).unwrap().as_bytes().len();

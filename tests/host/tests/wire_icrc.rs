@@ -185,7 +185,7 @@ fn set_packet_changes_identification_and_lengths() {
 }
 
 #[test]
-fn select_packet_derives_the_headers_of_a_coalesced_packet() {
+fn select_packet_derives_the_headers_of_a_packet_of_a_super_packet() {
     // The length is that of all packets. The identifications count up from the first, and wrap.
     let first = "45 00 f000 ffff 4000 40 11 0000 0a000001 0a000002  c011 12b7 efec 0000";
     let received = Masked::received(&hex::bytes(first)).unwrap();

@@ -43,7 +43,13 @@ const POSITIONS: [(Position, &str); 4] = [
     (Position::Only, "only"),
 ];
 
-const SERVICES: [Service; 4] = [Service::Rc, Service::Uc, Service::Ud, Service::Cnp];
+const SERVICES: [Service; 5] = [
+    Service::Rc,
+    Service::Uc,
+    Service::Ud,
+    Service::Xrc,
+    Service::Cnp,
+];
 
 /// Returns the name of an opcode in the table of the specification.
 fn name(opcode: Opcode) -> String {
@@ -62,7 +68,7 @@ fn the_table_matches_the_specification() {
         };
         assert_eq!(opcode.to_byte(), byte);
         if opcode.operation() == Operation::Reserved {
-            assert!(spec::is_reserved_in_rc(byte), "{byte:#x}");
+            assert!(spec::is_reserved(byte), "{byte:#x}");
             continue;
         }
         if opcode == Opcode::CNP {
@@ -77,6 +83,7 @@ fn the_table_matches_the_specification() {
         let service = match byte >> 5 {
             0 => Service::Rc,
             1 => Service::Uc,
+            5 => Service::Xrc,
             _ => Service::Ud,
         };
         assert_eq!(opcode.service(), service);
@@ -98,16 +105,17 @@ fn the_properties_of_an_opcode_identify_it() {
 }
 
 #[test]
-fn reserved_opcodes_of_rc_are_requests_without_headers() {
+fn reserved_opcodes_of_rc_and_xrc_are_requests_without_headers() {
     let is_reserved = |opcode: &Opcode| opcode.operation() == Operation::Reserved;
     let reserved: Vec<_> = (0..=u8::MAX)
         .filter_map(Opcode::from_byte)
         .filter(is_reserved)
         .collect();
     let bytes: Vec<_> = reserved.iter().map(|opcode| opcode.to_byte()).collect();
-    assert_eq!(bytes, [0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f]);
+    const LOW: [u8; 7] = [0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f];
+    assert_eq!(bytes, [LOW, LOW.map(|low| 0xa0 | low)].concat());
     for opcode in reserved {
-        assert_eq!(opcode.service(), Service::Rc);
+        assert!(matches!(opcode.service(), Service::Rc | Service::Xrc));
         assert!(opcode.is_request() && opcode.starts_message() && opcode.ends_message());
         assert_eq!(opcode.headers().len(), 0);
     }
@@ -149,10 +157,10 @@ fn combinations_that_do_not_exist_have_no_opcode() {
             }
         }
     }
-    // 40 opcodes: RC 25, UC 12, UD 2 and CNP. First and middle packets are also found with
-    // immediate data (RC and UC, two operations of two positions) and as part of a SEND with
-    // invalidate (RC and UC, two positions).
-    assert_eq!(found, 40 + 8 + 4);
+    // 65 opcodes: RC and XRC 25 each, UC 12, UD 2 and CNP. First and middle packets are also found with
+    // immediate data (RC, XRC and UC, two operations of two positions) and as part of a SEND with
+    // invalidate (RC, XRC and UC, two positions).
+    assert_eq!(found, 65 + 12 + 6);
     assert_eq!(
         Opcode::of(Service::Cnp, Operation::Send, Position::Middle, false),
         None
@@ -168,13 +176,15 @@ fn every_packet_is_a_request_or_a_response() {
     for opcode in (0..=u8::MAX).filter_map(Opcode::from_byte) {
         let (request, response) = (opcode.is_request(), opcode.is_response());
         assert_eq!(request ^ response, opcode != Opcode::CNP, "{opcode:?}");
-        assert_eq!(response, (0x0d..=0x12).contains(&opcode.to_byte()));
+        let low = opcode.to_byte() & 0x1f;
+        assert_eq!(response, (0x0d..=0x12).contains(&low));
     }
 }
 
 #[test]
 fn headers_are_consecutive() {
-    const ORDER: [(Header, usize); 9] = [
+    const ORDER: [(Header, usize); 10] = [
+        (Header::Xrceth, 4),
         (Header::Deth, 8),
         (Header::Feth, 4),
         (Header::Reth, 16),
@@ -226,7 +236,7 @@ fn expected(byte: u8, pad: usize, len: usize) -> Result<usize, DropReason> {
     let headers = match spec::row_of(byte) {
         Some((_, headers)) => headers,
         None if byte == 0x81 => 16,
-        None if spec::is_reserved_in_rc(byte) => 0,
+        None if spec::is_reserved(byte) => 0,
         None => return Err(DropReason::UnknownOpcode),
     };
     match len.checked_sub(12 + headers + 4) {

@@ -9,7 +9,8 @@ use roce::{
         Pkey,
         Qkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     psn::Psn,
     status::NakCode,
@@ -29,7 +30,8 @@ use roce::{
             Feth,
             Ieth,
             ImmDt,
-            Reth, //
+            Reth,
+            Xrceth, //
         },
         header::Header,
         opcode::Opcode,
@@ -65,6 +67,7 @@ struct Extensions {
     atomic: AtomicEth,
     original: AtomicAckEth,
     feth: Feth,
+    xrceth: Xrceth,
 }
 
 prop_compose! {
@@ -80,6 +83,7 @@ prop_compose! {
         original in any::<u64>(),
         placement in 0..16_u8,
         selectivity in 0..4_u8,
+        srqn in any::<u32>(),
     ) -> Extensions {
         let rkey = Rkey::new(key);
         Extensions {
@@ -91,6 +95,7 @@ prop_compose! {
             atomic: AtomicEth { va, rkey, swap_or_add: operands.0, compare: operands.1 },
             original: AtomicAckEth { original },
             feth: Feth { placement, selectivity },
+            xrceth: Xrceth { srqn: Srqn::new(srqn) },
         }
     }
 }
@@ -118,6 +123,7 @@ proptest! {
             .atomic(values.atomic)
             .original(values.original)
             .feth(values.feth)
+            .xrceth(values.xrceth)
             .emit(payload_len);
         let pad = pad_len(payload_len);
         prop_assert_eq!((payload_len + pad) % 4, 0);
@@ -144,6 +150,7 @@ proptest! {
         prop_assert_eq!(packet.atomic(), has(Header::AtomicEth).then_some(values.atomic));
         let original = has(Header::AtomicAckEth).then_some(values.original);
         prop_assert_eq!(packet.atomic_ack(), original);
+        prop_assert_eq!(packet.xrceth(), has(Header::Xrceth).then_some(values.xrceth));
         prop_assert_eq!(packet.feth(), has(Header::Feth).then_some(values.feth));
 
         let again = rebuild(&packet).emit(payload_len);

@@ -10,6 +10,7 @@ use roce::{
         Qpn,
         Rkey, //
     },
+    message::connection::Connection,
     psn::Psn,
     status::{
         DropReason,
@@ -54,7 +55,7 @@ fn rc(operation: Operation, position: Position, imm: bool, psn: u32) -> Headers 
 fn ack(psn: u32, syndrome: Syndrome, msn: u32) -> Headers {
     let msn = Msn::new(msn);
     let aeth = Aeth { syndrome, msn };
-    Headers::ack(Pkey::DEFAULT, Qpn::new(0x12), Psn::new(psn), aeth)
+    Connection::new(Service::Rc, Qpn::new(0x12)).ack(Psn::new(psn), aeth)
 }
 
 /// Checks that `headers`, payload and pad give the vector.
@@ -290,7 +291,14 @@ fn atomic_acknowledge() {
     };
     emits(
         vectors::ATOMIC_ACKNOWLEDGE,
-        Headers::atomic_ack(Pkey::DEFAULT, Qpn::new(0x12), Psn::new(5), aeth, original),
+        Headers::new(
+            Opcode::RC_ATOMIC_ACKNOWLEDGE,
+            Pkey::DEFAULT,
+            Qpn::new(0x12),
+            Psn::new(5),
+        )
+        .aeth(aeth)
+        .original(original),
         &[],
     );
     parses(vectors::ATOMIC_ACKNOWLEDGE, &[], |packet| {

@@ -6,57 +6,50 @@ use super::{
     Path,
     TxContext, //
 };
-use crate::{
-    packet::tx_packet::TxPacket,
-    port::{
-        congestion,
-        counters::Counter, //
-    }, //
+use crate::port::{
+    congestion,
+    counters::Counter, //
 };
+use kernel::sync::rcu;
 use rdma::net::tx::{
     output::Xmit,
-    skb::IpPacket, //
+    skb::TxSkb,
+    super_packet::TxPackets, //
 };
 use roce::{
     id::Qpn,
-    impair::Fate,
-    wire::ip::ROCE_UDP_PORT, //
+    impair::Fate, //
 };
 
 /// Packet held back, and how many others must still be sent before it.
 pub(super) struct LatePacket {
-    packet: IpPacket,
+    packet: TxSkb,
     overtaken_by: u32,
 }
 
 impl Path {
-    /// As [`Path::send`], for a port with impairments: each packet goes by itself, and has a fate.
+    /// Sends the next packet of `split`, on a port with impairments: it has a fate.
     #[cold]
-    pub(super) fn send_impaired(&mut self, tx: TxContext<'_>, tx_packet: TxPacket) {
-        self.follows_super_packet = false;
-        self.transmit_list(tx);
+    pub(super) fn send_impaired(
+        &mut self,
+        tx: TxContext<'_>,
+        split: &mut TxPackets,
+        guard: &rcu::Guard,
+    ) {
         let qpn = self.qpns.map_or(Qpn::new(0), |(qpn, _)| qpn);
         let fate = tx.port.impairments().fate(qpn);
-        let mut ip = self.ip_header();
-        if fate == Fate::Mark {
-            ip.traffic_class = congestion::marked(ip.traffic_class);
-        }
-        let finished = match fate {
-            Fate::Damage => tx_packet.finish_damaged(),
-            _ => tx_packet.finish(),
-        };
-        let ports = (self.source_port, ROCE_UDP_PORT);
-        let Some(packet) = finished.and_then(|skb| skb.seal(&ip, ports)) else {
+        let packet = split.next(|class| match fate {
+            Fate::Mark => congestion::marked(class),
+            _ => class,
+        });
+        let Some(mut packet) = packet else {
             return tx.port.counters().sent(1, 0, Xmit::Lost);
         };
         if fate != Fate::Pass {
             tx.port.counters().count(Counter::ImpairedPackets);
         }
         match (fate, &self.late) {
-            // CAST: `usize` has 64 bits.
-            (Fate::Drop, _) => {
-                return self.count(tx, (1, packet.payload_len() as usize), Xmit::Sent)
-            }
+            (Fate::Drop, _) => return self.count(tx, (1, packet.udp_payload_len()), Xmit::Sent),
             (Fate::Late(overtaken_by), None) => {
                 self.late = Some(LatePacket {
                     packet,
@@ -66,10 +59,17 @@ impl Path {
             }
             (Fate::Twice, _) => {
                 let copy = packet.try_copy();
-                self.send_alone(tx, packet);
-                copy.into_iter().for_each(|copy| self.send_alone(tx, copy));
+                self.output_packet(tx, Some(packet), guard);
+                if copy.is_some() {
+                    self.output_packet(tx, copy, guard);
+                }
             }
-            _ => self.send_alone(tx, packet),
+            // A packet that cannot be damaged is lost.
+            (Fate::Damage, _) => {
+                let damaged = packet.damage();
+                self.output_packet(tx, damaged.ok().map(|()| packet), guard);
+            }
+            _ => self.output_packet(tx, Some(packet), guard),
         }
         match &mut self.late {
             Some(late) if late.overtaken_by > 1 => {
@@ -83,7 +83,9 @@ impl Path {
     #[inline]
     pub(super) fn send_late(&mut self, tx: TxContext<'_>) {
         if let Some(late) = self.late.take() {
-            self.send_alone(tx, late.packet);
+            let guard = rcu::read_lock();
+            self.update_route(tx.port, &guard);
+            self.output_packet(tx, Some(late.packet), &guard);
         }
     }
 }

@@ -15,7 +15,10 @@ use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
 };
-use roce::psn::Psn;
+use roce::{
+    psn::Psn,
+    wire::opcode::Service, //
+};
 
 /// One of the two engines of a QP.
 pub(crate) enum Direction {
@@ -31,8 +34,9 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     type Sender: SendEngine;
     /// The engine that processes requests and sends responses.
     type Receiver: Engine;
-    /// Posted sends of a ULP.
-    type Sends: Send + Sync;
+
+    /// The service, as the opcodes of its packets show it.
+    const SERVICE: Service;
 
     /// Limit of one inbox, in bytes of memory (`truesize`) of the buffers.
     const INBOX_BYTES: i32;

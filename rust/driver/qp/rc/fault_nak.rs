@@ -16,7 +16,6 @@ use crate::{
         run::QpRun, //
     }, //
 };
-use kernel::cpu::CpuId;
 use rdma::{
     net::rx::{
         queue::SkbQueue,
@@ -66,7 +65,7 @@ impl RcRecvEngine {
             if is_first {
                 actions.wake_at(Wake::FaultNak, at_ns);
             }
-        } else if self.may_respond_here(qp) {
+        } else if self.gate.is_ordered_here(qp) {
             let (rnr_nak, delay) = self.responder.fault_rnr_nak(before);
             self.core.waits.side(side).on_nak(now_ns, delay.as_nanos());
             self.send_alone(qp, &rnr_nak);
@@ -96,16 +95,12 @@ impl RcRecvEngine {
         path.is_some_and(|path| path.is_from_peer(&skb.addresses()))
     }
 
-    /// Returns whether a response from this CPU cannot overtake one that another CPU has sent.
-    fn may_respond_here(&self, qp: &QpRun<'_>) -> bool {
-        self.tx_cpu == CpuId::current().as_u32() || qp.tx_inflight().bytes() <= self.stuck_bytes
-    }
-
     /// Sends a response without payload. If there is no memory for it, it is lost.
     fn send_alone(&mut self, qp: &QpRun<'_>, desc: &TxDesc) {
         if let Some(path) = &mut self.core.path {
             let mtu = self.responder.path_mtu();
-            let _ = send_response((desc, mtu), path, qp, &mut self.core.waits.tx);
+            path.set_detects_gso_loss(self.answers_unsplit);
+            let _ = send_response((desc, mtu), path, (qp, None), &mut self.core.waits.tx);
             path.transmit_pending(qp.tx());
         }
     }

@@ -19,6 +19,10 @@ use crate::{
     qp::{
         actions::Actions,
         rc::{
+            delivery::{
+                RequestDelivery,
+                ResponseDelivery, //
+            },
             loopback_payload::{
                 FetchedPayload,
                 GatheredPayload, //
@@ -77,70 +81,82 @@ const LOOPBACK_PASS_LIMIT: BurstLimit = BurstLimit {
     packets: 256,
 };
 
-/// Result of a loopback pass.
-struct LoopbackOutcome {
-    /// The rest must be sent over the network.
-    use_wire: bool,
-    /// The peer has more responses.
-    peer_has_work: bool,
-    /// The peer has actions that only its own run can apply.
-    wake_peer: bool,
+/// Result of an attempt to send by loopback.
+#[derive(Clone, Copy)]
+enum LoopbackOutcome {
+    /// Nothing was sent: the peer is on another host.
+    Remote,
+    /// Nothing was sent: loopback is not possible now.
+    Unavailable,
+    /// The last request must be sent again, over the network: the peer waits for its memory.
+    PeerWaits,
+    /// All was sent, up to the limit.
+    Sent {
+        /// The peer has more responses.
+        peer_has_work: bool,
+        /// The peer waits for memory, or has actions that only its own run can apply.
+        wake_peer: bool,
+    },
 }
 
 impl RcSendEngine {
     /// Sends requests to the peer and processes its responses by loopback. `None`: they must go over the
     /// network, because the peer is on another host or its receive engine is owned by another context.
     pub(super) fn transmit_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<More> {
-        if qp.is_failed() || !(self.peer_has_work || self.requester.may_have_packets()) {
+        let peer_had_work = matches!(
+            self.delivery,
+            RequestDelivery::Loopback {
+                peer_has_work: true
+            }
+        );
+        if qp.is_failed() || !(peer_had_work || self.requester.may_have_packets()) {
             return Some(More::No);
         }
-        let outcome = self.try_loopback(qp, now);
-        let dest = self.requester.dest_qpn();
-        let peer_had_work = core::mem::take(&mut self.peer_has_work);
-        match outcome {
-            Some(LoopbackOutcome {
-                use_wire,
+        let (delivery, wake_peer) = match self.try_loopback(qp, now) {
+            // The peer's responses need not wait for this engine.
+            LoopbackOutcome::Remote => (RequestDelivery::Network, peer_had_work),
+            LoopbackOutcome::Unavailable => (RequestDelivery::LocalNetwork, peer_had_work),
+            LoopbackOutcome::PeerWaits => (RequestDelivery::LocalNetwork, true),
+            LoopbackOutcome::Sent {
                 peer_has_work,
                 wake_peer,
-            }) => {
-                if wake_peer {
-                    self.peer_lookup.defer(dest);
-                }
-                self.on_wire = use_wire;
-                self.peer_has_work = peer_has_work;
-                match (use_wire, peer_has_work) {
-                    (true, _) => None,
-                    // The peer's responses wait with the one that waits for memory.
-                    (false, true) if !self.core.waits.rx.is_waiting() => Some(More::Yes),
-                    (false, _) => Some(More::No),
-                }
-            }
-            None => {
-                // The peer's responses need not wait for this engine.
-                if peer_had_work {
-                    self.peer_lookup.defer(dest);
-                }
-                None
-            }
+            } => (RequestDelivery::Loopback { peer_has_work }, wake_peer),
+        };
+        self.delivery = delivery;
+        if wake_peer {
+            self.peer_lookup.defer(self.requester.dest_qpn());
         }
+        let RequestDelivery::Loopback { peer_has_work } = delivery else {
+            return None;
+        };
+        // The peer's responses wait with the one that waits for memory.
+        Some(match peer_has_work && !self.core.waits.rx.is_waiting() {
+            true => More::Yes,
+            false => More::No,
+        })
     }
 
-    fn try_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<LoopbackOutcome> {
-        let port = qp.port();
-        let guard = qp.guard();
-        let path = self.core.path.as_mut()?;
-        self.is_local = port.uses_loopback() && path.is_local(port, guard);
+    fn try_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> LoopbackOutcome {
+        let (port, guard) = (qp.port(), qp.guard());
+        let Some(path) = &mut self.core.path else {
+            return LoopbackOutcome::Remote;
+        };
+        if !(port.uses_loopback() && path.is_local(port, guard)) {
+            return LoopbackOutcome::Remote;
+        }
         // Loopback packets would overtake those in flight in the network.
-        if !self.is_local || (self.on_wire && self.requester.in_flight()) {
-            return None;
+        let is_loopback = matches!(self.delivery, RequestDelivery::Loopback { .. });
+        if !is_loopback && self.requester.in_flight() {
+            return LoopbackOutcome::Unavailable;
         }
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
-        let peer = self.peer_lookup.find(dest, port.net(), guard)?;
+        let peer = self.peer_lookup.find(dest, port.net(), guard);
         // Only the connected QP may own the engine.
-        if !peer.shared.is_connected_to(Qpn::new(qp.number())) {
-            return None;
-        }
+        let number = Qpn::new(qp.number());
+        let Some(peer) = peer.filter(|peer| peer.shared.is_connected_to(number)) else {
+            return LoopbackOutcome::Unavailable;
+        };
         let mut pass = LoopbackPass {
             qp,
             peer: QpRun::of_receiver(peer.shared, guard),
@@ -149,9 +165,12 @@ impl RcSendEngine {
             queue: &self.queue,
             waits: &mut self.core.waits,
         };
-        let (outcome, pending) = peer
+        let entered = peer
             .receiver
-            .try_enter(|engine| pass.run(engine, &addresses))?;
+            .try_enter(|engine| pass.run(engine, &addresses));
+        let Some((outcome, pending)) = entered else {
+            return LoopbackOutcome::Unavailable;
+        };
         if pending == Pending::Work {
             self.peer_lookup.defer(dest);
         }
@@ -196,32 +215,34 @@ struct LoopbackPass<'a, 'g> {
 }
 
 impl LoopbackPass<'_, '_> {
-    /// Delivers requests and responses, up to the limit. `None`: loopback is not possible now.
-    fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
+    /// Delivers requests and responses, up to the limit. Not inlined: a run that sends over the network would save
+    /// registers and reserve stack for it, too.
+    #[inline(never)]
+    fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> LoopbackOutcome {
         let ready = engine.responder.state() == ResponderState::Ready
             && engine.is_peer(addresses, self.qp.number())
             && !engine.core.waits.any()
             && !self.peer.is_failed();
         // Loopback responses would overtake those in flight in the network.
-        let responded = core::mem::take(&mut engine.responded_on_wire);
-        if !ready || (responded && self.requester.in_flight()) {
-            return None;
+        let last = core::mem::replace(&mut engine.delivery, ResponseDelivery::Loopback);
+        if !ready || (last == ResponseDelivery::Network && self.requester.in_flight()) {
+            return LoopbackOutcome::Unavailable;
         }
         let mut actions = Actions::default();
         let max_packets = self.sync_psn(engine);
-        let use_wire = self.deliver_requests(engine, max_packets, &mut actions);
+        let peer_waits = self.deliver_requests(engine, max_packets, &mut actions);
         self.deliver_responses(engine, max_packets);
         engine.finish_run(&self.peer, &mut actions);
         engine.core.deferred.merge(&actions);
-        if use_wire {
+        if peer_waits {
             self.requester.rewind();
+            return LoopbackOutcome::PeerWaits;
         }
         let is_waiting = engine.core.waits.any();
-        Some(LoopbackOutcome {
-            use_wire,
+        LoopbackOutcome::Sent {
             peer_has_work: !is_waiting && engine.responder.has_work(),
             wake_peer: is_waiting || engine.core.deferred.has_any(),
-        })
+        }
     }
 
     /// Learns which packets the peer has received before. Returns the maximum length of a super-packet: more
@@ -307,7 +328,8 @@ impl LoopbackPass<'_, '_> {
             let headers = desc.headers.emit(desc.length as usize);
             let packet = build_packet(&desc, &headers);
             count.add(&desc, mtu);
-            let memory = (self.peer.memory(), &mut engine.core.waits.tx);
+            let memory = self.peer.response_memory(engine.xrcd.as_ref(), desc.source);
+            let memory = (memory, &mut engine.core.waits.tx);
             let payload = FetchedPayload::new(memory, desc.source, payload_start(&headers));
             let mut context = QpResponseContext {
                 qp_memory: self.qp.memory(),
@@ -367,7 +389,7 @@ fn deliver_request(
             value = number.to_ne_bytes();
             SendBody::Inline(&value)
         }
-        TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
+        TxPayload::None | TxPayload::Remote(..) => SendBody::Inline(&[]),
     };
     let memory = (qp.memory(), wait);
     let payload = GatheredPayload::new(memory, body, desc.offset, payload_start(&headers));

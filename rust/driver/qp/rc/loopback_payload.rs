@@ -161,7 +161,7 @@ impl<'a, 'g> FetchedPayload<'a, 'g> {
         Self {
             qp_memory,
             remote: match source {
-                TxPayload::Remote(remote) => Some(remote),
+                TxPayload::Remote(remote, _) => Some(remote),
                 _ => None,
             },
             packet_offset,

@@ -7,15 +7,12 @@
 //! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    abi::send_op::LocalRequest,
     mem::{
         page_fault::FaultWait,
         payload::PayloadSource,
         sg_access::QpMemory, //
     },
-    packet::{
-        segmenter::Unsent, //
-    },
+    packet::path::Unsent,
     port::counters::Counter,
     qp::{
         actions::Actions,
@@ -28,6 +25,7 @@ use crate::{
             TX_BURST_LIMIT, //
         },
         rc::{
+            delivery::RequestDelivery,
             loopback_payload::PeerLookup,
             responder::RcRecvEngine, //
         },
@@ -40,6 +38,7 @@ use crate::{
     queue::{
         cq::Cq,
         sq::{
+            SendBodies,
             SendBody,
             SendQueue,
             SendSlots, //
@@ -52,7 +51,7 @@ use kernel::{
 };
 use rdma::{
     net::rx::{
-        coalesced::CoalescedPackets,
+        packet::RxPacket,
         queue::SkbQueue, //
     },
     sync::{
@@ -65,6 +64,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    bind::LocalRequest,
     congestion::Sender,
     id::Rkey,
     psn::Psn,
@@ -85,7 +85,11 @@ use roce::{
         WcStatus, //
     },
     time::Instant,
-    wire::packet::Packet, //
+    wire::packet::Packet,
+    wr::{
+        Completion,
+        WcOpcode, //
+    }, //
 };
 
 /// Send engine of an RC QP.
@@ -95,13 +99,8 @@ pub(crate) struct RcSendEngine {
     pub(super) queue: SendQueue,
     /// Finds the peer if it is on this host.
     pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
-    /// Packets sent over the network may not be acknowledged yet.
-    pub(super) on_wire: bool,
-    /// The peer was on this host when the engine last checked. Packets to it then request an ACK for every message
-    /// if they go over the network: loopback resumes only when nothing is in flight.
-    pub(super) is_local: bool,
-    /// The peer had more responses at the end of the last loopback pass.
-    pub(super) peer_has_work: bool,
+    /// How requests were sent last.
+    pub(super) delivery: RequestDelivery,
     /// A response waits for memory, and the ACK timer is stopped.
     response_waits: bool,
     /// When this run began.
@@ -121,12 +120,38 @@ impl RcSendEngine {
             requester,
             queue,
             peer_lookup,
-            on_wire: false,
-            is_local: true,
-            peer_has_work: false,
+            delivery: RequestDelivery::INITIAL,
             response_waits: false,
             now: Instant::default(),
         }
+    }
+
+    /// Sets the storage of requests in progress, before the first is sent. Returns the old one.
+    pub(crate) fn set_storage(
+        &mut self,
+        slots: SendSlots,
+        bodies: SendBodies,
+    ) -> (SendSlots, SendBodies) {
+        let old = (
+            self.requester.set_slots(slots),
+            self.queue.set_bodies(bodies),
+        );
+        self.requester.align(self.queue.next_slot());
+        old
+    }
+
+    /// Flushes posted requests of a QP that never went to RTS, up to the budget. Returns whether there may be more.
+    fn flush_unsent(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
+        for _ in 0..RUN_BUDGET {
+            let Some(wr_id) = self.queue.take_to_flush() else {
+                return More::No;
+            };
+            // Before the completion is visible, as in `report_completions`.
+            self.queue.release(1);
+            let done = Completion::failed(wr_id, WcOpcode::Send, WcStatus::WrFlushErr);
+            push_completion(qp, &self.core.cq, &done, false, actions);
+        }
+        More::Yes
     }
 
     /// Returns the protocol state machine, for `modify_qp`.
@@ -158,18 +183,14 @@ impl RcSendEngine {
         let Some(path) = &mut self.core.path else {
             return;
         };
-        self.on_wire = true;
         // Something on the way may drop buffers of several packets, such as an MPLS or SRv6 tunnel of a router.
         path.send_singly_if(|loss| self.requester.must_send_singly(loss));
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
-        // Each item counts as sent; `await_memory` takes it back. To a local peer every message requests an ACK, see
-        // `is_local`.
+        let sparse = self.delivery == RequestDelivery::Network;
+        // Each item counts as sent; `await_memory` takes it back.
         let burst = self.requester.burst(now, TX_BURST_LIMIT);
-        for desc in burst
-            .for_super_packets()
-            .sparse_ack_requests(!self.is_local)
-        {
+        for desc in burst.for_super_packets().sparse_ack_requests(sparse) {
             let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.core.waits.tx);
             if let Err(unsent) = sent {
                 unsent_request = Some((desc.source, unsent));
@@ -284,7 +305,7 @@ impl Engine for RcSendEngine {
     fn handle(
         &mut self,
         qp: &QpRun<'_>,
-        (packet, source): (&Packet<'_>, &CoalescedPackets<'_>),
+        (packet, source): (&Packet<'_>, &RxPacket<'_>),
         _actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         let mut context = QpResponseContext {
@@ -317,6 +338,9 @@ impl Engine for RcSendEngine {
         // Check the state again, after fetching: requests may have been posted because the QP had failed.
         if qp.is_failed() {
             self.requester.fail();
+            if !self.queue.has_bodies() {
+                return self.flush_unsent(qp, actions);
+            }
         }
         let more = self.transmit(qp, now);
         let was_full = self.requester.free_slots() == 0;
@@ -337,11 +361,15 @@ impl Engine for RcSendEngine {
         self.requester.is_drained() && !self.requester.has_work()
     }
 
+    fn send_queue(&mut self) -> Option<&mut SendQueue> {
+        Some(&mut self.queue)
+    }
+
     fn reset(&mut self) {
         self.queue.clear();
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
-        (self.on_wire, self.is_local, self.peer_has_work) = (false, true, false);
+        self.delivery = RequestDelivery::INITIAL;
     }
 }
 

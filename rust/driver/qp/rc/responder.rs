@@ -11,29 +11,30 @@ use crate::{
         page_fault::FaultWait,
         payload::PayloadSource, //
     },
-    packet::{
-        path::Path,
-        segmenter::{
-            Segmenter,
-            Unsent, //
-        }, //
+    packet::path::{
+        EntryWriter,
+        Path,
+        Unsent, //
     },
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::{
-            admitted,
-            on_sent, //
-        },
-        early::EarlyPackets,
         engine::{
             notify_consumer,
             push_completion,
+            push_srq_completion,
             Engine,
             EngineCore,
-            TX_BURST_LIMIT,
-            TX_LIST_LIMIT, //
+            TX_BURST_LIMIT, //
         },
+        gate::{
+            Answer,
+            Need,
+            Policy,
+            TxGate, //
+        },
+        out_of_order::EarlyPackets,
+        rc::delivery::ResponseDelivery,
         recv_context::QpRecvContext,
         run::QpRun,
         rx::flush_receives,
@@ -41,11 +42,12 @@ use crate::{
     },
     queue::{
         cq::Cq,
-        rq::RecvQueue, //
+        rq::RecvQueue,
+        srq::Srq,
+        xrcd::Xrcd, //
     }, //
 };
 use kernel::{
-    cpu::CpuId,
     prelude::*,
     sync::Arc, //
 };
@@ -54,14 +56,11 @@ use rdma::{
     net::{
         route::Addresses,
         rx::{
-            coalesced::CoalescedPackets,
+            packet::RxPacket,
             queue::SkbQueue, //
         }, //
     },
-    sync::{
-        exclusive::More,
-        timer::now, //
-    },
+    sync::exclusive::More,
     util::alloc::gfp_user, //
 };
 use roce::{
@@ -90,7 +89,6 @@ use roce::{
         }, //
     },
     status::DropReason,
-    wake::Wake,
     wire::packet::Packet, //
 };
 
@@ -98,19 +96,8 @@ use roce::{
 /// respond to a few READs.
 const YIELD_AFTER_RUNS: u32 = 128;
 
-/// Limit of the memory of read responses in flight in the local stack: about four bursts. One more burst may
-/// exceed it, and a list for each stall timeout.
-const MAX_INFLIGHT_BYTES: i64 = 512 << 10;
-
-/// Time without freed buffers after which they may be stuck. A burst leaves an otherwise idle interface of 10
-/// Mbit/s in this time.
-const STALL_TIMEOUT_NS: u64 = 100_000_000;
-
-/// Upper limit of the timeout of a failed QP, which then drops the responses that it owes.
-const FAILED_STALL_TIMEOUT_NS: u64 = 8 * STALL_TIMEOUT_NS;
-
-/// Upper limit of the timeout, which doubles while no buffer is freed.
-const MAX_STALL_TIMEOUT_NS: u64 = 64 * STALL_TIMEOUT_NS;
+/// A QP that has failed drops the responses that it owes after this time without progress of the stack.
+const FAILED_STALL_TIMEOUT_NS: u64 = 800_000_000;
 
 /// Replay storage of the responder: one entry for each READ or atomic that the peer may have outstanding.
 pub(crate) struct ReplayStorage(KVVec<ReplayEntry>);
@@ -151,43 +138,46 @@ pub(crate) struct RcRecvEngine {
     pub(super) core: EngineCore,
     pub(super) responder: Responder<ReplayStorage>,
     queue: RecvQueue,
-    /// Responses were sent over the network since the last loopback pass.
-    pub(super) responded_on_wire: bool,
+    /// How responses were sent since the last loopback pass.
+    pub(super) delivery: ResponseDelivery,
     /// Consecutive runs with work left, since the last yield.
     busy_runs: u32,
-    /// CPU that sent the responses in flight.
-    pub(super) tx_cpu: u32,
-    /// Time of the last progress of the stack that was observed, in nanoseconds, while responses wait for it.
-    /// `None`: they do not wait.
-    stalled_since_ns: Option<u64>,
-    /// Time without freed buffers after which a list is sent anyway.
-    stall_timeout_ns: u64,
-    /// Bytes in flight that seem to be stuck.
-    pub(super) stuck_bytes: i64,
-    /// Congestion control of read responses.
-    congestion: Sender,
+    /// The last request came in a super-packet.
+    pub(super) answers_unsplit: bool,
+    /// The gate of read responses.
+    pub(super) gate: TxGate,
+    /// Of the target of XRC: its domain.
+    pub(super) xrcd: Option<Arc<Xrcd>>,
 }
 
 impl RcRecvEngine {
-    /// Creates the engine in RESET, as the consumer of `queue`.
-    pub(crate) fn new(responder: Responder<ReplayStorage>, queue: RecvQueue, cq: Arc<Cq>) -> Self {
+    /// Creates the engine in RESET, as the consumer of `queue`. `xrcd`: the domain of the target of XRC.
+    pub(crate) fn new(
+        responder: Responder<ReplayStorage>,
+        queue: RecvQueue,
+        cq: Arc<Cq>,
+        xrcd: Option<Arc<Xrcd>>,
+    ) -> Self {
         Self {
             core: EngineCore::new(cq),
             responder,
             queue,
-            responded_on_wire: false,
+            delivery: ResponseDelivery::Loopback,
             busy_runs: 0,
-            tx_cpu: CpuId::current().as_u32(),
-            stalled_since_ns: None,
-            stall_timeout_ns: STALL_TIMEOUT_NS,
-            stuck_bytes: 0,
-            congestion: Sender::NONE,
+            answers_unsplit: false,
+            gate: TxGate::new(&Policy::READ_RESPONSES),
+            xrcd,
         }
     }
 
     /// Returns the protocol state machine, for `modify_qp`.
     pub(crate) fn responder(&mut self) -> &mut Responder<ReplayStorage> {
         &mut self.responder
+    }
+
+    /// Returns whether this is the engine of a target of XRC.
+    pub(crate) fn is_target(&self) -> bool {
+        self.xrcd.is_some()
     }
 
     /// Replaces the protocol state machine: the new one has replay storage of another size.
@@ -199,10 +189,10 @@ impl RcRecvEngine {
     }
 
     /// Goes to RTR, with `path` to the peer.
-    pub(super) fn start(&mut self, path: KBox<Path>, qp: &QpShared, early: EarlyPackets) {
+    pub(crate) fn start(&mut self, path: KBox<Path>, qp: &QpShared, early: EarlyPackets) {
         self.core.start(path, qp);
         self.core.early = early;
-        self.congestion = Sender::new(qp.port().congestion_algorithm(), 0);
+        self.gate.start(qp.port().congestion_algorithm());
     }
 
     /// Returns whether requests with the addresses `from`, sent by the QP `number`, come from the peer.
@@ -232,6 +222,7 @@ impl RcRecvEngine {
             actions,
             waits: &mut self.core.waits,
             owes_response: self.responder.owes_response(),
+            xrc: self.xrcd.as_ref().map(|xrcd| (xrcd, None)),
         };
         let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
@@ -241,74 +232,21 @@ impl RcRecvEngine {
     }
 
     /// Returns how much may be sent now, of responses that are due. `None`: they must wait, and `actions` holds when to
-    /// run again.
+    /// run again. A QP that has failed finally drops the responses that it owes, so that its receives are flushed.
     fn admitted(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> Option<BurstLimit> {
-        let limit = self.admitted_by_stack(qp, actions)?;
-        if qp.had_failed() || !self.responder.owes_response() {
-            return Some(limit);
-        }
-        // Acknowledgements of later requests wait behind a read response anyway.
-        admitted(&mut self.congestion, limit, actions)
-    }
-
-    /// As [`admitted`](Self::admitted), as far as the local stack is concerned. Nothing acknowledges read responses, so
-    /// the bytes in flight there are limited. Responses also stay on one CPU, because per-CPU backlogs do not preserve
-    /// order across CPUs.
-    ///
-    /// Stuck buffers do not block the engine forever. After the timeout one list is sent anyway, and another CPU does
-    /// not wait for the stuck bytes again. A slow interface may look stuck: each timeout adds one list and doubles the
-    /// next timeout. A QP that has failed finally drops the responses that it owes, so that its receives are flushed.
-    fn admitted_by_stack(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> Option<BurstLimit> {
-        if !self.responder.has_work() {
-            self.stalled_since_ns = None;
-            return Some(TX_BURST_LIMIT);
-        }
-        let (inflight, cpu) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
-        // An ACK needs no room, only its place behind the responses in flight.
-        if self.tx_cpu == cpu && !self.responder.owes_response() {
-            self.stalled_since_ns = None;
-            return Some(TX_BURST_LIMIT);
-        }
-        self.stuck_bytes = self.stuck_bytes.min(inflight);
-        let stuck_limit = self.stuck_bytes.saturating_add(1).min(MAX_INFLIGHT_BYTES);
-        let (start_below, resume_below_bytes) = match self.tx_cpu == cpu {
-            true => (MAX_INFLIGHT_BYTES, MAX_INFLIGHT_BYTES / 2),
-            false => (stuck_limit, stuck_limit),
-        };
-        if inflight
-            < self
-                .stalled_since_ns
-                .map_or(start_below, |_| resume_below_bytes)
-        {
-            (self.stalled_since_ns, self.stall_timeout_ns, self.tx_cpu) =
-                (None, STALL_TIMEOUT_NS, cpu);
-            return Some(TX_BURST_LIMIT);
-        }
-        let now = now();
-        let is_moving = qp.tx_inflight().take_delay().is_some();
-        let since_ns = self.stalled_since_ns.filter(|_| !is_moving).unwrap_or(now);
-        self.stalled_since_ns = Some(since_ns);
         let failed = qp.had_failed();
-        let timeout_ns = match failed {
-            true => self.stall_timeout_ns.min(FAILED_STALL_TIMEOUT_NS),
-            false => self.stall_timeout_ns,
+        let need = match (self.responder.has_work(), self.responder.owes_response()) {
+            (false, _) => Need::Nothing,
+            // An acknowledgement of a later request waits behind a read response anyway.
+            (true, true) => Need::Room,
+            (true, false) => Need::Order,
         };
-        if now.saturating_sub(since_ns) >= timeout_ns {
-            (self.stalled_since_ns, self.stuck_bytes, self.tx_cpu) = (Some(now), inflight, cpu);
-            if failed && timeout_ns >= FAILED_STALL_TIMEOUT_NS {
-                self.responder.abort_replies();
-            }
-            if inflight >= MAX_INFLIGHT_BYTES {
-                self.stall_timeout_ns = self
-                    .stall_timeout_ns
-                    .saturating_mul(2)
-                    .min(MAX_STALL_TIMEOUT_NS);
-            }
-            return Some(TX_LIST_LIMIT);
+        let max_stall_ns = failed.then_some(FAILED_STALL_TIMEOUT_NS);
+        let answer = self.gate.admit(qp, (need, TX_BURST_LIMIT), max_stall_ns);
+        if failed && answer == Answer::Stalled(FAILED_STALL_TIMEOUT_NS) {
+            self.responder.abort_replies();
         }
-        actions.resume_below_bytes = Some(resume_below_bytes);
-        actions.wake_at(Wake::LocalStack, since_ns.saturating_add(timeout_ns));
-        None
+        answer.record(actions)
     }
 
     /// Sends the responses that are due, up to `limit`.
@@ -326,16 +264,20 @@ impl RcRecvEngine {
             .burst(limit)
             .coalescing(max_unsplit_packets(mtu))
         {
-            self.responded_on_wire = true;
+            self.delivery = ResponseDelivery::Network;
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
-            has_reads |= matches!(desc.source, TxPayload::Remote(_));
+            has_reads |= matches!(desc.source, TxPayload::Remote(..));
             path.set_counted(has_reads);
-            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.core.waits.tx) {
+            // A READ that is repeated shows what was lost. An acknowledgement goes as the request came: if it is lost,
+            // the requester sends single packets.
+            path.set_detects_gso_loss(has_reads || self.answers_unsplit);
+            let from = (qp, self.xrcd.as_ref());
+            if let Err(error) = send_response((&desc, mtu), path, from, &mut self.core.waits.tx) {
                 unsent = Some(error);
                 break;
             }
             if has_reads {
-                on_sent(&mut self.congestion, desc.packets, desc.length);
+                self.gate.on_sent(desc.packets, desc.length);
             }
         }
         path.transmit_pending(qp.tx());
@@ -376,7 +318,15 @@ impl RcRecvEngine {
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.flush_receive() {
-            push_completion(qp, &self.core.cq, &done, true, actions);
+            match &self.xrcd {
+                None => push_completion(qp, &self.core.cq, &done, true, actions),
+                Some(xrcd) => {
+                    // A consumer that has destroyed the SRQ expects nothing.
+                    if let Some(cq) = qp.srq(xrcd, self.responder.srqn()).and_then(Srq::cq) {
+                        push_srq_completion(qp, cq, (&done, true), actions);
+                    }
+                }
+            }
         }
         flush_receives(qp, &self.core.cq, &mut self.queue, actions)
     }
@@ -406,9 +356,7 @@ impl Engine for RcRecvEngine {
 
     fn congestion(&mut self) -> Option<&mut Sender> {
         // Otherwise the packets that met congestion may be requests.
-        self.responder
-            .owes_response()
-            .then_some(&mut self.congestion)
+        self.responder.owes_response().then_some(self.gate.sender())
     }
 
     #[inline]
@@ -436,10 +384,11 @@ impl Engine for RcRecvEngine {
     fn handle(
         &mut self,
         qp: &QpRun<'_>,
-        packet_and_source: (&Packet<'_>, &CoalescedPackets<'_>),
+        (packet, source): (&Packet<'_>, &RxPacket<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
-        self.handle_request(qp, packet_and_source, actions)
+        self.answers_unsplit = source.skb().is_super_packet();
+        self.handle_request(qp, (packet, source), actions)
     }
 
     fn work(
@@ -477,8 +426,8 @@ impl Engine for RcRecvEngine {
     fn reset(&mut self) {
         self.queue.clear();
         self.responder.reset();
-        (self.stalled_since_ns, self.stall_timeout_ns) = (None, STALL_TIMEOUT_NS);
-        (self.responded_on_wire, self.busy_runs) = (false, 0);
+        self.gate.reset();
+        (self.delivery, self.busy_runs) = (ResponseDelivery::Loopback, 0);
     }
 
     fn on_yield(&mut self) {
@@ -490,7 +439,7 @@ impl Engine for RcRecvEngine {
     }
 }
 
-/// Sends the packets of `desc`. The requester recovers from loss.
+/// Sends the packets of `desc`. The requester recovers from loss. `xrcd`: the domain of a target QP.
 ///
 /// # Errors
 ///
@@ -499,19 +448,21 @@ impl Engine for RcRecvEngine {
 pub(super) fn send_response(
     (desc, mtu): (&TxDesc, Mtu),
     path: &mut Path,
-    qp: &QpRun<'_>,
+    (qp, xrcd): (&QpRun<'_>, Option<&Arc<Xrcd>>),
     fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut segmenter = Segmenter::new(path, qp.tx(), (desc, mtu));
-    let TxPayload::Remote(remote) = desc.source else {
-        let _ = segmenter.send_empty();
-        return segmenter.end(Ok(()));
+    let mut writer = EntryWriter::new(path, qp.tx(), (desc, mtu));
+    let TxPayload::Remote(remote, _) = desc.source else {
+        return writer.end(Ok(()));
     };
-    let sent = qp
-        .memory()
-        .read_remote(remote, desc.length, &mut segmenter, fault_wait);
-    if sent.is_ok() || segmenter.remaining() != desc.packets {
+    let sent = qp.response_memory(xrcd, desc.source).read_remote(
+        remote,
+        desc.length,
+        &mut writer,
+        fault_wait,
+    );
+    if sent.is_ok() || writer.remaining() != desc.packets {
         fault_wait.progress();
     }
-    segmenter.end(sent)
+    writer.end(sent)
 }

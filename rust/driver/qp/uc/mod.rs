@@ -10,22 +10,16 @@
 pub(crate) mod receiver;
 pub(crate) mod sender;
 
-use crate::{
-    qp::{
-        engine::Engine,
-        modify::path_mtu,
-        queue_pair::{
-            Direction,
-            Qp,
-            Transport, //
-        }, //
-    },
-    queue::posted_sends::PostedSends, //
+use crate::qp::{
+    engine::Engine,
+    modify::path_mtu,
+    queue_pair::{
+        Direction,
+        Qp,
+        Transport, //
+    }, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
@@ -33,10 +27,8 @@ use rdma::ib::qp_attr::{
 use receiver::UcRecvEngine;
 use roce::{
     access::Access,
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    id::Qpn,
+    message::connection::Connection,
     psn::Psn,
     uc::{
         receiver::ReceiverConfig,
@@ -44,7 +36,8 @@ use roce::{
             SenderConfig,
             UcSendState, //
         }, //
-    }, //
+    },
+    wire::opcode::Service, //
 };
 use sender::UcSendEngine;
 
@@ -54,7 +47,8 @@ pub(crate) struct Uc;
 impl Transport for Uc {
     type Sender = UcSendEngine;
     type Receiver = UcRecvEngine;
-    type Sends = Arc<PostedSends>;
+
+    const SERVICE: Service = Service::Uc;
 
     /// No flow control limits the peer.
     const INBOX_BYTES: i32 = 4 << 20;
@@ -80,8 +74,7 @@ impl Transport for Uc {
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.shared().counted_path_to(attr)?;
         let config = SenderConfig {
-            dest_qpn: Qpn::new(attr.dest_qp_num),
-            pkey: Pkey::DEFAULT,
+            connection: Connection::new(Self::SERVICE, Qpn::new(attr.dest_qp_num)),
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };

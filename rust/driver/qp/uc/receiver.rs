@@ -30,7 +30,7 @@ use kernel::{
 };
 use rdma::{
     net::rx::{
-        coalesced::CoalescedPackets,
+        packet::RxPacket,
         queue::SkbQueue, //
     },
     sync::exclusive::More, //
@@ -90,7 +90,7 @@ impl Engine for UcRecvEngine {
     fn handle(
         &mut self,
         qp: &QpRun<'_>,
-        (packet, source): (&Packet<'_>, &CoalescedPackets<'_>),
+        (packet, source): (&Packet<'_>, &RxPacket<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if qp.had_failed() {
@@ -104,6 +104,7 @@ impl Engine for UcRecvEngine {
             actions,
             waits: &mut self.core.waits,
             owes_response: false,
+            xrc: None,
         };
         let taken = self.receiver.handle_request(packet, &mut context);
         match taken {

@@ -12,10 +12,6 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::{
-            admitted,
-            on_sent, //
-        },
         engine::{
             push_completion,
             Engine,
@@ -24,13 +20,17 @@ use crate::{
             RUN_BUDGET,
             TX_LIST_LIMIT, //
         },
+        gate::{
+            Need,
+            Policy,
+            TxGate, //
+        },
         run::QpRun,
         shared::QpShared,
         tx::{
             perform_local_request,
             send_request, //
         },
-        tx_limit::TxLimit, //
     },
     queue::{
         cq::Cq,
@@ -65,8 +65,7 @@ pub(crate) struct UcSendEngine {
     core: EngineCore,
     sender: UcSender,
     queue: SendQueue,
-    tx_limit: TxLimit,
-    congestion: Sender,
+    gate: TxGate,
 }
 
 impl UcSendEngine {
@@ -76,8 +75,7 @@ impl UcSendEngine {
             core: EngineCore::new(cq),
             sender: UcSender::new(),
             queue,
-            tx_limit: TxLimit::in_order(),
-            congestion: Sender::NONE,
+            gate: TxGate::new(&Policy::IN_ORDER),
         }
     }
 
@@ -89,24 +87,14 @@ impl UcSendEngine {
     /// Goes to RTS, with `path` to the peer.
     pub(crate) fn start(&mut self, path: KBox<Path>, qp: &QpShared, config: &SenderConfig) {
         self.core.start(path, qp);
-        self.congestion = Sender::new(qp.port().congestion_algorithm(), 0);
+        self.gate.start(qp.port().congestion_algorithm());
         self.sender.configure(config);
         self.sender.start();
     }
 
-    /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
-    fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
-        if self.core.waits.tx.is_waiting() {
-            return More::No;
-        }
-        let mut limit = match qp.flushes_sends() {
-            // It sends nothing, so it does not wait.
-            true => TX_LIST_LIMIT,
-            false => match admitted(&mut self.congestion, TX_LIST_LIMIT, actions) {
-                Some(limit) => limit,
-                None => return More::No,
-            },
-        };
+    /// Sends or flushes posted requests, up to the budget and `limit`. Returns whether there may be more.
+    fn process(&mut self, qp: &QpRun<'_>, limit: BurstLimit, actions: &mut Actions) -> More {
+        let mut limit = limit;
         for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
                 return More::No;
@@ -166,9 +154,9 @@ impl UcSendEngine {
             return Ok(());
         };
         let mtu = self.sender.path_mtu();
-        let (queue, congestion) = (&self.queue, &mut self.congestion);
+        let (queue, gate) = (&self.queue, &mut self.gate);
         self.sender.burst(limit).try_for_each(|desc| {
-            on_sent(congestion, desc.packets, desc.length);
+            gate.on_sent(desc.packets, desc.length);
             let desc_and_mtu = (&desc, mtu);
             send_request(desc_and_mtu, queue, path, qp, &mut waits.tx)
                 .map_err(|unsent| unsent.reason)
@@ -197,36 +185,52 @@ impl Engine for UcSendEngine {
     }
 
     fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
-        if qp.flushes_sends() {
-            self.sender.fail();
-        } else if !qp.accepts_sends() || self.tx_limit.must_wait(qp, actions) {
-            // An engine that sends nothing must not arm the timer either: in RESET, nothing would cancel it
-            // again.
+        // An engine that sends nothing must not arm the timer either: in RESET, nothing would cancel it again.
+        if self.core.waits.tx.is_waiting() || !(qp.flushes_sends() || qp.accepts_sends()) {
             return More::No;
         }
-        let more = self.process(qp, actions);
+        let limit = if qp.flushes_sends() {
+            self.sender.fail();
+            // It sends nothing, so it does not wait.
+            Some(TX_LIST_LIMIT)
+        } else if !self.sender.is_busy() && !self.queue.has_next() {
+            // Without a request to send, the gate must not have the engine woken.
+            None
+        } else {
+            let answer = self.gate.admit(qp, (Need::Room, TX_LIST_LIMIT), None);
+            answer.record(actions)
+        };
+        let Some(limit) = limit else {
+            return More::No;
+        };
+        let more = self.process(qp, limit, actions);
         let sends = self.sender.take_sends();
         qp.port()
             .counters()
             .count_all(&[(Counter::SendsCompleted, sends)]);
         if let Some(path) = &mut self.core.path {
             path.transmit_pending(qp.tx());
-            self.tx_limit.on_transmit(path.take_congested());
+            self.gate.on_transmit(path.take_congested());
         }
         more
     }
 
     fn congestion(&mut self) -> Option<&mut Sender> {
-        Some(&mut self.congestion)
+        Some(self.gate.sender())
     }
 
     fn is_drained(&self) -> bool {
         self.sender.is_drained()
     }
 
+    fn send_queue(&mut self) -> Option<&mut SendQueue> {
+        Some(&mut self.queue)
+    }
+
     fn reset(&mut self) {
         self.queue.clear();
         self.sender.reset();
+        self.gate.reset();
     }
 }
 

@@ -10,18 +10,12 @@
 pub(crate) mod receiver;
 pub(crate) mod sender;
 
-use crate::{
-    qp::queue_pair::{
-        Direction,
-        Qp,
-        Transport, //
-    },
-    queue::posted_sends::PostedSends, //
+use crate::qp::queue_pair::{
+    Direction,
+    Qp,
+    Transport, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
@@ -29,12 +23,10 @@ use rdma::ib::qp_attr::{
 use receiver::UdRecvEngine;
 use roce::{
     id::Qkey,
-    psn::Psn, //
+    psn::Psn,
+    wire::opcode::Service, //
 };
-use sender::{
-    PostedDatagram,
-    UdSendEngine, //
-};
+use sender::UdSendEngine;
 
 /// Unreliable datagrams.
 pub(crate) struct Ud;
@@ -42,7 +34,8 @@ pub(crate) struct Ud;
 impl Transport for Ud {
     type Sender = UdSendEngine;
     type Receiver = UdRecvEngine;
-    type Sends = Arc<PostedSends<PostedDatagram>>;
+
+    const SERVICE: Service = Service::Ud;
 
     const INBOX_BYTES: i32 = 2 << 20;
 

@@ -33,7 +33,7 @@ use rdma::{
         netdev::NetDevBorrow,
         route::Addresses,
         rx::{
-            coalesced::CoalescedPackets,
+            packet::RxPacket,
             queue::SkbQueue,
             skb::RxSkb, //
         }, //
@@ -111,16 +111,16 @@ impl UdRecvEngine {
     fn place(
         &mut self,
         qp: &QpRun<'_>,
-        packets: &CoalescedPackets<'_>,
+        source: &RxPacket<'_>,
         packet: &Packet<'_>,
     ) -> Result<u32, Obstacle<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
         let qp_memory = qp.recv_memory(self.receives.pd());
         let wait = &mut self.core.waits.rx;
-        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()), wait)?;
+        qp_memory.scatter_bytes(sges, 0, &grh(source.skb()), wait)?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        let payload = (packets, RxPayload { offset, len });
+        let payload = (source, RxPayload { offset, len });
         qp_memory.scatter(sges, GRH_LEN, payload, wait)?;
         Ok(len.saturating_add(GRH_LEN))
     }
@@ -142,14 +142,14 @@ impl Engine for UdRecvEngine {
     fn handle(
         &mut self,
         qp: &QpRun<'_>,
-        (packet, packets): (&Packet<'_>, &CoalescedPackets<'_>),
+        (packet, source): (&Packet<'_>, &RxPacket<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if !qp.accepts_packets() {
             return Err(DropReason::WrongQpState);
         }
         let src_qpn = ud::check_qkey(packet, self.qkey)?;
-        if qp.number() == Qpn::GSI.get() && !is_mad(packets, packet) {
+        if qp.number() == Qpn::GSI.get() && !is_mad(source, packet) {
             return Err(DropReason::BadMad);
         }
         let required = required_len(packet);
@@ -167,7 +167,7 @@ impl Engine for UdRecvEngine {
             },
         };
         let (wr_id, placed) = match taken {
-            Ok(wr) => match self.place(qp, packets, packet) {
+            Ok(wr) => match self.place(qp, source, packet) {
                 Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                 Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
                 Err(Obstacle::Absent) => {
@@ -180,7 +180,7 @@ impl Engine for UdRecvEngine {
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvsCompleted);
-                datagram_wc(qp, packets.first().skb(), packet, src_qpn, wr_id, byte_len)
+                datagram_wc(qp, source.skb(), packet, src_qpn, wr_id, byte_len)
             }
             Err(status) => {
                 actions.fail_now(qp);
@@ -212,13 +212,10 @@ impl Engine for UdRecvEngine {
 /// Returns whether the datagram is a MAD of the only defined version (IBA 13.4.2). The core checks neither
 /// length nor version quietly: without this check, a remote sender could get replies longer than its
 /// requests, and fill the log.
-fn is_mad(packets: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
+fn is_mad(source: &RxPacket<'_>, packet: &Packet<'_>) -> bool {
     let mut version = [0];
     packet.payload_len() == pma::MAD_LEN
-        && packets
-            .first()
-            .copy(packet.payload_offset(), &mut version)
-            .is_ok()
+        && source.copy(packet.payload_offset(), &mut version).is_ok()
         && version == [pma::VERSION]
 }
 

@@ -2,19 +2,21 @@
 
 //! Send engine of a UD QP: sends each request as one packet.
 //!
-//! A request is complete once its packet has been given to the stack, even if the stack drops it. So requests
-//! of ULPs are copied out of their queue one at a time. Runs in process context or softirq, under the lock of
-//! its [`Exclusive`](rdma::sync::exclusive::Exclusive).
+//! A request is complete once its packet has been given to the stack, even if the stack drops it. Runs in process
+//! context or softirq, under the lock of its [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    abi::wqe::{
-        RejectedWqe,
-        WqeSge, //
-    },
+    abi::request::RejectedWqe,
     mem::page_fault::FaultWait,
-    packet::path::Path,
+    packet::path::{
+        EntryWriter,
+        Path, //
+    },
     port::{
-        ah::Ah,
+        ah::{
+            Ah,
+            PostedAhs, //
+        },
         counters::Counter, //
     },
     qp::{
@@ -24,15 +26,19 @@ use crate::{
             Engine,
             EngineCore,
             SendEngine,
-            RUN_BUDGET, //
+            RUN_BUDGET,
+            TX_LIST_LIMIT, //
+        },
+        gate::{
+            Need,
+            Policy,
+            TxGate, //
         },
         run::QpRun,
         tx::append_body,
-        tx_limit::TxLimit, //
     },
     queue::{
         cq::Cq,
-        posted_sends::PostedSends,
         sq::{
             SendBody,
             SendQueue, //
@@ -58,7 +64,11 @@ use roce::{
         Qpn, //
     },
     psn::Psn,
-    segmentation::tx_desc::SlotIndex,
+    segmentation::tx_desc::{
+        SlotIndex,
+        TxDesc,
+        TxPayload, //
+    },
     status::WcStatus,
     ud::{
         self,
@@ -70,62 +80,30 @@ use roce::{
     }, //
 };
 
-/// Source of requests.
-pub(crate) enum UdRequests {
-    /// The ring of a process.
-    Ring(SendQueue),
-    /// Requests posted by a ULP.
-    Posted(UdPostedSends),
-}
-
-/// A datagram that a ULP has posted.
-pub(crate) struct PostedDatagram {
-    /// The work request.
-    pub(crate) wr: DatagramWr,
-    /// The address handle. `None`: this is no datagram, and was posted in ERR to be flushed.
-    pub(crate) ah: Option<Arc<Ah>>,
-}
-
-/// Requests posted by a ULP, with a buffer for the scatter list or inline data of one.
-pub(crate) struct UdPostedSends {
-    posted: Arc<PostedSends<PostedDatagram>>,
-    buffer: KVVec<WqeSge>,
-}
-
-impl UdPostedSends {
-    /// Creates the consumer of `posted`, whose requests have up to `max_sge` entries.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(posted: Arc<PostedSends<PostedDatagram>>, max_sge: u32) -> Result<Self> {
-        // CAST: `u32` to `usize`, on 64 bits.
-        let buffer = KVVec::from_elem(WqeSge::default(), max_sge as usize, GFP_KERNEL)?;
-        Ok(Self { posted, buffer })
-    }
-}
-
 /// Send engine of a UD QP.
 pub(crate) struct UdSendEngine {
     core: EngineCore,
-    requests: UdRequests,
+    queue: SendQueue,
+    /// AHs of posted datagrams, for a kernel consumer.
+    posted_ahs: Option<Arc<PostedAhs>>,
     qkey: Qkey,
     psn: Psn,
-    /// Request that waits for a page fault, with the number of its address handle and its slot.
-    waiting: Option<(DatagramWr, u32, SlotIndex)>,
-    tx_limit: TxLimit,
+    /// Request that waits for a page fault, with its AH and its slot.
+    waiting: Option<(DatagramWr, Option<Arc<Ah>>, SlotIndex)>,
+    gate: TxGate,
 }
 
 impl UdSendEngine {
     /// Creates the engine in RESET.
-    pub(crate) fn new(requests: UdRequests, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(queue: SendQueue, posted_ahs: Option<Arc<PostedAhs>>, cq: Arc<Cq>) -> Self {
         Self {
             core: EngineCore::new(cq),
-            requests,
+            queue,
+            posted_ahs,
             qkey: Qkey::new(0),
             psn: Psn::new(0),
             waiting: None,
-            tx_limit: TxLimit::default(),
+            gate: TxGate::new(&Policy::DATAGRAMS),
         }
     }
 
@@ -146,57 +124,51 @@ impl UdSendEngine {
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for a page fault.
     fn send_next(&mut self, qp: &QpRun<'_>) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+        let taken = match self.waiting.take() {
+            Some(waiting) => Ok(waiting),
+            None => {
+                let (slot, taken) = self.queue.take_datagram()?;
+                taken.map(|(wr, ah_number)| (wr, self.take_ah(qp, ah_number), slot))
+            }
+        };
         let mut tx = UdTx {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
             fault_wait: &mut self.core.waits.tx,
-            tx_limit: &mut self.tx_limit,
+            gate: &mut self.gate,
         };
-        Some(match &mut self.requests {
-            UdRequests::Ring(queue) => {
-                let taken = match self.waiting.take() {
-                    Some(waiting) => Ok(waiting),
-                    None => queue.take_datagram()?,
-                };
-                // Check the state after taking the request: it may have been posted because the QP had
-                // failed.
-                let flushes = qp.flushes_sends();
-                let sent = match taken {
-                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. })
-                        if flushes =>
-                    {
-                        Err((wr_id, WcStatus::WrFlushErr))
-                    }
-                    Err(rejected) => Err((rejected.wr_id, rejected.status)),
-                    Ok((wr, ah_number, slot)) => {
-                        match tx.send_from(queue.body(slot), &wr, ah_number) {
-                            Ok(()) => Ok(wr),
-                            Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
-                            Err(Obstacle::Absent) => {
-                                self.waiting = Some((wr, ah_number, slot));
-                                return None;
-                            }
-                        }
-                    }
-                };
-                queue.release(1);
-                sent
+        // Check the state after taking the request: it may have been posted because the QP had failed.
+        let flushes = qp.flushes_sends();
+        let sent = match taken {
+            Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. }) if flushes => {
+                Err((wr_id, WcStatus::WrFlushErr))
             }
-            UdRequests::Posted(posted) => {
-                let (PostedDatagram { wr, ah }, body) = posted.posted.take(&mut posted.buffer)?;
-                let ah = match ah {
-                    Some(ah) if !qp.flushes_sends() => ah,
-                    _ => return Some(Err((wr.wr_id, WcStatus::WrFlushErr))),
-                };
-                match tx.send(SendBody::new(&body, &posted.buffer), &wr, &ah) {
-                    Ok(()) => Ok(wr),
-                    Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
-                    // Kernel memory is never absent.
-                    Err(Obstacle::Absent) => Err((wr.wr_id, WcStatus::LocProtErr)),
+            Err(rejected) => Err((rejected.wr_id, rejected.status)),
+            Ok((wr, ah, slot)) => match tx.send(self.queue.body(slot), &wr, ah.as_deref()) {
+                Ok(()) => Ok(wr),
+                Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
+                Err(Obstacle::Absent) => {
+                    self.waiting = Some((wr, ah, slot));
+                    return None;
                 }
+            },
+        };
+        self.queue.release(1);
+        Some(sent)
+    }
+
+    /// Returns the AH that a request names, if the QP may use it.
+    fn take_ah(&self, qp: &QpRun<'_>, number: u32) -> Option<Arc<Ah>> {
+        let ah = match &self.posted_ahs {
+            Some(posted) => return posted.take(number),
+            None => {
+                let guard = ReadSection::enter();
+                let ah = qp.port().ahs().borrow(number, &guard);
+                ah.map(Arc::from)
             }
-        })
+        };
+        ah.filter(|ah| ah.belongs_to(qp.pd()))
     }
 
     fn report(
@@ -247,8 +219,15 @@ impl Engine for UdSendEngine {
             return More::No;
         }
         for _ in 0..RUN_BUDGET {
-            if !qp.flushes_sends() && self.tx_limit.must_wait(qp, actions) {
+            // Without a datagram to send, the gate must not have the engine woken.
+            if self.waiting.is_none() && !self.queue.has_next() {
                 return More::No;
+            }
+            if !qp.flushes_sends() {
+                let answer = self.gate.admit(qp, (Need::Room, TX_LIST_LIMIT), None);
+                if answer.record(actions).is_none() {
+                    return More::No;
+                }
             }
             let Some(sent) = self.send_next(qp) else {
                 return More::No;
@@ -258,11 +237,16 @@ impl Engine for UdSendEngine {
         More::Yes
     }
 
+    fn send_queue(&mut self) -> Option<&mut SendQueue> {
+        Some(&mut self.queue)
+    }
+
     fn reset(&mut self) {
         self.waiting = None;
-        match &mut self.requests {
-            UdRequests::Ring(queue) => queue.clear(),
-            UdRequests::Posted(posted) => posted.posted.clear(),
+        self.queue.clear();
+        self.gate.reset();
+        if let Some(posted_ahs) = &self.posted_ahs {
+            posted_ahs.clear();
         }
     }
 }
@@ -275,27 +259,10 @@ struct UdTx<'a, 'g> {
     qkey: Qkey,
     psn: &'a mut Psn,
     fault_wait: &'a mut FaultWait,
-    tx_limit: &'a mut TxLimit,
+    gate: &'a mut TxGate,
 }
 
 impl UdTx<'_, '_> {
-    /// Sends a datagram of a process, with the address handle of this number.
-    fn send_from(
-        &mut self,
-        body: SendBody<'_>,
-        wr: &DatagramWr,
-        ah_number: u32,
-    ) -> Result<(), Obstacle<WcStatus>> {
-        let ah = {
-            let guard = ReadSection::enter();
-            let ah = self.qp.port().ahs().borrow(ah_number, &guard);
-            ah.map(Arc::from)
-        };
-        let ah = ah.filter(|ah| ah.belongs_to(self.qp.pd()));
-        let ah = ah.ok_or(WcStatus::LocQpOpErr)?;
-        self.send(body, wr, &ah)
-    }
-
     /// Sends a datagram. The service does not recover from loss.
     ///
     /// # Errors
@@ -305,9 +272,10 @@ impl UdTx<'_, '_> {
         &mut self,
         body: SendBody<'_>,
         wr: &DatagramWr,
-        ah: &Ah,
+        ah: Option<&Ah>,
     ) -> Result<(), Obstacle<WcStatus>> {
         let port = self.qp.port();
+        let ah = ah.ok_or(WcStatus::LocQpOpErr)?;
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());
         }
@@ -320,21 +288,20 @@ impl UdTx<'_, '_> {
         let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
         let mut path = path.map_err(|_| WcStatus::LocQpOpErr)?;
         path.count_in(self.qp.tx_inflight());
-        // CAST: At most 4096.
-        let len = wr.length as usize;
-        let Some(mut tx_packet) = path.tx_packet(&headers.emit(len), len) else {
-            port.counters().not_sent(1);
-            return Ok(());
+        let desc = TxDesc {
+            headers,
+            source: TxPayload::None,
+            offset: 0,
+            length: wr.length,
+            packets: 1,
         };
-        let appended = append_body(&mut tx_packet, self.qp, body, 0, wr.length, self.fault_wait)?;
+        let desc_and_mtu = (&desc, port.active_mtu());
+        let mut writer = EntryWriter::new(&mut path, self.qp.tx(), desc_and_mtu);
+        let read = append_body(&mut writer, self.qp, body, 0, wr.length, self.fault_wait);
+        writer.end(read).map_err(|unsent| unsent.reason)?;
         *self.psn = self.psn.next();
-        if !appended {
-            port.counters().not_sent(1);
-            return Ok(());
-        }
-        path.send(self.qp.tx(), tx_packet);
         path.transmit_pending(self.qp.tx());
-        self.tx_limit.on_transmit(path.take_congested());
+        self.gate.on_transmit(path.take_congested());
         Ok(())
     }
 }

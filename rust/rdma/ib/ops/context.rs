@@ -15,6 +15,7 @@ use crate::{
         qp_attr::AhAttr,
         udata::{
             self,
+            OpenRequest,
             UserContext, //
         }, //
     }, //
@@ -33,12 +34,22 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is of this call, `context.device` has its data, and
             // `context` has no Rust part and is not shared until this returns.
             unsafe {
-                udata::expect_none(udata)?;
+                let mut request = OpenRequest::from_raw(udata)?;
                 let dev = Device::<T>::from_raw((*context).device);
-                object::Ucontext::<T::Ucontext>::init(context, T::alloc_ucontext(dev)?);
+                let data = T::alloc_ucontext(dev, &mut request)?;
+                object::Ucontext::<T::Ucontext>::init(context, data);
             }
             Ok(0)
         })
+    }
+
+    pub(super) unsafe extern "C" fn query_ucontext(
+        context: *mut bindings::ib_ucontext,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        // SAFETY: By the contract in `ops`, `context` has its Rust part.
+        let data = unsafe { object::Ucontext::<T::Ucontext>::data(context) };
+        from_result(|| T::query_ucontext(data).map(|()| 0))
     }
 
     pub(super) unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {

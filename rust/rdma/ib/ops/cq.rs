@@ -17,6 +17,7 @@ use crate::{
     ib::{
         device::Device,
         driver::{
+            CqFlags,
             CqInit,
             Driver, //
         },
@@ -39,6 +40,22 @@ use kernel::{
     prelude::*,
     sync::new_mutex, //
 };
+
+impl CqFlags {
+    fn from_raw(raw: u32) -> Result<Self> {
+        use bindings::{
+            ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN as IGNORE_OVERRUN,
+            ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION as TIMESTAMPS, //
+        };
+        if raw & !(TIMESTAMPS | IGNORE_OVERRUN) != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        Ok(Self {
+            timestamps: raw & TIMESTAMPS != 0,
+            ignore_overrun: raw & IGNORE_OVERRUN != 0,
+        })
+    }
+}
 
 impl<T: Driver> CqOperations for OpsVTable<T> {
     unsafe fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
@@ -101,7 +118,9 @@ impl<T: Driver> OpsVTable<T> {
                 let user = UserContext::<T::Ucontext>::for_queue(udata, CQ_BUFFER)?;
                 (Device::<T>::from_raw((*cq).device), &*attr, user)
             };
-            if attr.flags != 0 {
+            let flags = CqFlags::from_raw(attr.flags)?;
+            // The completion of a ULP has no place for a time.
+            if user.is_none() && flags != CqFlags::default() {
                 return Err(EOPNOTSUPP);
             }
             // SAFETY: The core creates `cq`.
@@ -120,6 +139,7 @@ impl<T: Driver> OpsVTable<T> {
             let init = CqInit {
                 entries: attr.cqe,
                 comp_vector: attr.comp_vector,
+                flags,
                 user: user.as_mut(),
                 handle: handle.clone(),
             };

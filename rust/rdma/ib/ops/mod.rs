@@ -18,11 +18,11 @@
 //!   whose data is in place. Operations that may run after `dealloc_driver` say so.
 //! - *Objects.* The core allocated the object with the size that the table states, except MRs, which `new_mr`
 //!   allocates. Before create it has no Rust part, and no other call uses it. From a successful create to destroy
-//!   it has one, and so have the objects that it was created from (PD, CQs, SRQ). Destroy succeeds once, and no
-//!   other operation uses the object meanwhile, unless a handler of the consumer is still running and calls it.
+//!   it has one, and so have the objects that it was created from (PD, CQs, SRQ, XRC domain). Destroy succeeds once,
+//!   and no other operation uses the object meanwhile, unless a handler of the consumer is still running and calls it.
 //! - *Fields.* Before create the core has set `device`, `pd`, `uobject`, the QP type and the consumer's handlers;
 //!   for an MR, after it; the completion handler of a CQ, before the CQ is armed for the first time. Until destroy
-//!   they do not change, except the PD of an MR.
+//!   they do not change, except the PD of an MR, and for a target of XRC, before it is known, all but the type.
 //! - *Arguments.* Pointers to attributes and results are valid for the call, of the type in the prototype, and no
 //!   other CPU accesses what they point to. Results may be uninitialised.
 //! - *udata.* It is null for a ULP. Otherwise it belongs to the call, and its user context, if it has one, to this
@@ -40,12 +40,17 @@
 
 use crate::{
     bindings,
-    compat::ops::with_operations,
+    compat::ops::{
+        set_robust_udata,
+        with_operations, //
+    },
     ib::{
         driver::Driver,
         hw_stats::HwCounters,
+        kind::DeviceKind,
         mmap,
-        object, //
+        object,
+        sysfs, //
     }, //
 };
 use core::marker::PhantomData;
@@ -61,17 +66,15 @@ mod mw;
 mod qp;
 mod restrack;
 mod srq;
+mod xrc;
 
 /// The operation table of the driver `T`.
 pub(crate) struct OpsVTable<T: Driver>(PhantomData<T>);
 
 impl<T: Driver> OpsVTable<T> {
-    /// The table, without the owner and the sysfs attributes: these are added when a device is allocated.
-    pub(crate) const OPS: bindings::ib_device_ops =
+    /// The functions, which are the same for all kinds of devices.
+    pub(crate) const FUNCTIONS: bindings::ib_device_ops =
         with_operations::<Self>(bindings::ib_device_ops {
-            driver_id: T::DRIVER_ID,
-            uverbs_abi_ver: T::ABI_VERSION,
-
             add_gid: Some(Self::add_gid),
             advise_mr: Some(Self::advise_mr),
             alloc_hw_port_stats: Some(HwCounters::<T>::alloc),
@@ -79,6 +82,7 @@ impl<T: Driver> OpsVTable<T> {
             alloc_mw: Some(Self::alloc_mw),
             alloc_pd: Some(Self::alloc_pd),
             alloc_ucontext: Some(Self::alloc_ucontext),
+            alloc_xrcd: Some(Self::alloc_xrcd),
             attach_mcast: Some(Self::attach_mcast),
             counter_alloc_stats: Some(Self::counter_alloc_stats),
             counter_dealloc: Some(Self::counter_dealloc),
@@ -92,6 +96,7 @@ impl<T: Driver> OpsVTable<T> {
             dealloc_mw: Some(Self::dealloc_mw),
             dealloc_pd: Some(Self::dealloc_pd),
             dealloc_ucontext: Some(Self::dealloc_ucontext),
+            dealloc_xrcd: Some(Self::dealloc_xrcd),
             del_gid: Some(Self::del_gid),
             dereg_mr: Some(Self::dereg_mr),
             destroy_ah: Some(Self::destroy_ah),
@@ -129,6 +134,7 @@ impl<T: Driver> OpsVTable<T> {
             query_port: Some(Self::query_port),
             query_qp: Some(Self::query_qp),
             query_srq: Some(Self::query_srq),
+            query_ucontext: Some(Self::query_ucontext),
             req_notify_cq: Some(Self::req_notify_cq),
             rereg_user_mr: Some(Self::rereg_user_mr),
 
@@ -139,9 +145,19 @@ impl<T: Driver> OpsVTable<T> {
             size_ib_qp: object::Qp::<T::Qp>::SIZE,
             size_ib_srq: object::Srq::<T::Srq>::SIZE,
             size_ib_ucontext: object::Ucontext::<T::Ucontext>::SIZE,
+            size_ib_xrcd: object::Xrcd::<T::Xrcd>::SIZE,
 
             ..pin_init::zeroed()
         });
+
+    /// Adds what else is in the table of a device of this kind. In place: a copy would be large for the stack.
+    pub(crate) fn complete(ops: &mut bindings::ib_device_ops, kind: &DeviceKind<T::Abi>) {
+        ops.owner = T::registry().module();
+        ops.driver_id = kind.driver_id;
+        ops.uverbs_abi_ver = kind.abi_version;
+        ops.device_group = sysfs::group();
+        set_robust_udata(ops);
+    }
 }
 
 /// Encodes a result as the core expects it: a pointer to the object, or an errno (`ERR_PTR`).

@@ -11,6 +11,7 @@ use crate::{
         device::Device,
         driver::{
             Driver,
+            QpCreated,
             QpInit, //
         },
         event::QpHandle,
@@ -38,7 +39,10 @@ use crate::{
 use kernel::{
     error::from_result,
     prelude::*,
-    sync::new_mutex, //
+    sync::{
+        new_mutex,
+        Arc, //
+    }, //
 };
 
 impl<T: Driver> OpsVTable<T> {
@@ -49,41 +53,24 @@ impl<T: Driver> OpsVTable<T> {
     ) -> c_int {
         from_result(|| {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
-            // driver. `qp.device` has its data. `attr` is valid and not shared.
-            let (dev, attr, mut user) = unsafe {
+            // driver. `attr` is valid and not shared.
+            let (attr, mut user) = unsafe {
                 let user = UserContext::<T::Ucontext>::for_queue(udata, QP_BUFFER)?;
-                (Device::<T>::from_raw((*qp).device), &mut *attr, user)
+                (&mut *attr, user)
             };
             if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
                 return Err(EOPNOTSUPP);
             }
-            if attr.send_cq.is_null() || attr.recv_cq.is_null() {
-                return Err(EINVAL);
-            }
             let handle = QpHandle::new(qp)?;
             let modify = KBox::pin_init(new_mutex!((), "rdma::Qp::modify"), GFP_KERNEL_ACCOUNT)?;
-            // SAFETY: By the contract in `ops`, the PD, the CQs and the SRQ of a new QP are objects of the same
-            // device that have their Rust parts. The CQs are not null, as checked.
-            let (pd, send_cq, recv_cq, srq) = unsafe {
-                (
-                    object::Pd::<T::Pd>::data((*qp).pd),
-                    object::Cq::<T::Cq>::data(attr.send_cq),
-                    object::Cq::<T::Cq>::data(attr.recv_cq),
-                    (!attr.srq.is_null()).then(|| object::Srq::<T::Srq>::data(attr.srq)),
-                )
+            let (data, created) = match attr.qp_type {
+                // SAFETY: By the contract of this function.
+                bindings::ib_qp_type_IB_QPT_XRC_TGT => unsafe {
+                    Self::create_xrc_target((qp, attr.xrcd), handle.clone())?
+                },
+                // SAFETY: By the contract of this function.
+                _ => unsafe { Self::create_with_pd(qp, attr, user.as_mut(), handle.clone())? },
             };
-            let init = QpInit {
-                qp_type: QpType::from_raw(attr.qp_type)?,
-                caps: QpCaps::from_raw(&attr.cap),
-                sq_sig_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
-                send_cq: send_cq.cq.clone(),
-                recv_cq: recv_cq.cq.clone(),
-                srq: srq.map(|data| data.srq.clone()),
-                port_num: attr.port_num,
-                user: user.as_mut(),
-                handle: handle.clone(),
-            };
-            let (data, created) = T::create_qp(dev, pd, init)?;
             created.caps.write_to(&mut attr.cap);
             let data = QpData {
                 qp: data,
@@ -101,6 +88,50 @@ impl<T: Driver> OpsVTable<T> {
             }
             Ok(0)
         })
+    }
+
+    /// Creates a QP that has a PD and a CQ of its own, which all have but targets of XRC.
+    ///
+    /// # Safety
+    ///
+    /// As [`create_qp`](Self::create_qp).
+    unsafe fn create_with_pd(
+        qp: *mut bindings::ib_qp,
+        attr: &bindings::ib_qp_init_attr,
+        user: Option<&mut UserContext<T::Ucontext>>,
+        handle: QpHandle,
+    ) -> Result<(Arc<T::Qp>, QpCreated)> {
+        let qp_type = QpType::from_raw(attr.qp_type)?;
+        let recv_cq = match qp_type {
+            QpType::XrcIni => attr.send_cq,
+            _ => attr.recv_cq,
+        };
+        if attr.send_cq.is_null() || recv_cq.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the contract in `ops`, `qp.device` has its data, and the PD, the CQs and the SRQ of a new QP are
+        // objects of the same device that have their Rust parts. The CQs are not null, as checked.
+        let (dev, pd, send_cq, recv_cq, srq) = unsafe {
+            (
+                Device::<T>::from_raw((*qp).device),
+                object::Pd::<T::Pd>::data((*qp).pd),
+                object::Cq::<T::Cq>::data(attr.send_cq),
+                object::Cq::<T::Cq>::data(recv_cq),
+                (!attr.srq.is_null()).then(|| object::Srq::<T::Srq>::data(attr.srq)),
+            )
+        };
+        let init = QpInit {
+            qp_type,
+            caps: QpCaps::from_raw(&attr.cap),
+            sq_sig_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+            send_cq: send_cq.cq.clone(),
+            recv_cq: recv_cq.cq.clone(),
+            srq: srq.map(|data| data.srq.clone()),
+            port_num: attr.port_num,
+            user,
+            handle,
+        };
+        T::create_qp(dev, pd, init)
     }
 
     pub(super) unsafe extern "C" fn modify_qp(
@@ -228,9 +259,13 @@ impl<T: Driver> OpsVTable<T> {
         wr: *const bindings::ib_send_wr,
         bad: *mut *const bindings::ib_send_wr,
     ) -> c_int {
-        // SAFETY: By the contract in `ops`, `qp` has its Rust part, and `uobject` does not change.
-        let (data, is_user_qp) =
-            unsafe { (object::Qp::<T::Qp>::data(qp), !(*qp).uobject.is_null()) };
+        // SAFETY: By the contract in `ops`, `qp` has its Rust part, and both fields do not change. A target of XRC has
+        // no `uobject`, as processes share it, yet they may post to it.
+        let (data, is_user_qp) = unsafe {
+            let is_target = (*qp).qp_type == bindings::ib_qp_type_IB_QPT_XRC_TGT;
+            let is_user_qp = is_target || !(*qp).uobject.is_null();
+            (object::Qp::<T::Qp>::data(qp), is_user_qp)
+        };
         let (posted, last) = match (wr.is_null(), is_user_qp) {
             (true, true) => (T::post_send(&data.qp), wr),
             (true, false) => (Ok(()), wr),

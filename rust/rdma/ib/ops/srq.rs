@@ -27,11 +27,30 @@ use crate::{
 use kernel::{
     error::from_result,
     prelude::*,
-    sync::new_mutex, //
+    sync::{
+        new_mutex,
+        Arc, //
+    }, //
 };
 
 /// Attributes by which a process provides the memory of the SRQ itself, which is not supported.
 const USER_BUFFER_ATTRS: &[u32] = attr::SRQ_BUFFER;
+
+/// Returns XRC domain and CQ of a new SRQ.
+///
+/// # Safety
+///
+/// `attr` is of the type XRC, and both are objects of a device of `T` that have their Rust parts.
+unsafe fn xrc_parts<T: Driver>(attr: &bindings::ib_srq_init_attr) -> (Arc<T::Xrcd>, Arc<T::Cq>) {
+    // SAFETY: The caller guarantees that both have their Rust parts. The variant of the union is that of the type.
+    unsafe {
+        let xrcd = attr.ext.__bindgen_anon_1.xrc.xrcd;
+        (
+            object::Xrcd::<T::Xrcd>::data(xrcd).clone(),
+            object::Cq::<T::Cq>::data(attr.ext.cq).cq.clone(),
+        )
+    }
+}
 
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_srq(
@@ -51,9 +70,13 @@ impl<T: Driver> OpsVTable<T> {
                     user,
                 )
             };
-            if attr.srq_type != bindings::ib_srq_type_IB_SRQT_BASIC {
-                return Err(EOPNOTSUPP);
-            }
+            let xrc = match attr.srq_type {
+                bindings::ib_srq_type_IB_SRQT_BASIC => None,
+                // SAFETY: By the contract in `ops`, the XRC domain and the CQ of a new SRQ of this type are objects of
+                // the same device that have their Rust parts.
+                bindings::ib_srq_type_IB_SRQT_XRC => Some(unsafe { xrc_parts::<T>(attr) }),
+                _ => return Err(EOPNOTSUPP),
+            };
             let handle = SrqHandle::new(srq)?;
             let mappings = KBox::pin_init(
                 new_mutex!(Mappings::default(), "rdma::Srq::mappings"),
@@ -61,10 +84,11 @@ impl<T: Driver> OpsVTable<T> {
             )?;
             let init = SrqInit {
                 attr: SrqAttr::from_raw(&attr.attr),
+                xrc,
                 user: user.as_mut(),
                 handle: handle.clone(),
             };
-            let (data, created) = T::create_srq(dev, pd, init)?;
+            let (data, created, number) = T::create_srq(dev, pd, init)?;
             created.write_to(&mut attr.attr);
             if let Some(user) = &mut user {
                 *mappings.lock() = user.take_mappings();
@@ -75,7 +99,12 @@ impl<T: Driver> OpsVTable<T> {
                 mappings,
             };
             // SAFETY: By the contract in `ops`, `srq` has no Rust part, and is not shared until this returns.
-            unsafe { object::Srq::<T::Srq>::init(srq, data) };
+            unsafe {
+                if let Some(number) = number {
+                    (*srq).ext.__bindgen_anon_1.xrc.srq_num = number;
+                }
+                object::Srq::<T::Srq>::init(srq, data);
+            }
             Ok(0)
         })
     }

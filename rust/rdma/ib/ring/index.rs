@@ -15,6 +15,7 @@
 //! other's index, masked, only as a bound. The worst effect of any value is "full" or "empty" at the wrong time.
 
 use super::{
+    smp_mb,
     Acquire,
     Release,
     Ring, //
@@ -25,40 +26,63 @@ impl Ring {
     /// visible after this.
     #[inline]
     pub fn producer(&self) -> u32 {
-        self.producer_index().load(Acquire) & self.mask()
+        self.producer_index().load(Acquire) & self.index_mask()
     }
 
     /// Returns the position of the first element that the consumer has not released. The consumer no longer reads
     /// the elements before it.
     #[inline]
     pub fn consumer(&self) -> u32 {
-        self.consumer_index().load(Acquire) & self.mask()
+        self.consumer_index().load(Acquire) & self.index_mask()
     }
 
     /// Publishes the elements before `index`: a consumer that sees the new index sees all earlier writes.
     #[inline]
     pub fn publish_producer(&self, index: u32) {
-        let index = index & self.mask();
+        let index = index & self.index_mask();
         self.producer_index().store(index, Release);
+    }
+
+    /// Tells the producer whether the consumer looks at the ring without a doorbell. A ring of another layout cannot
+    /// tell. After `false`, the caller must look once more: the producer may have published elements since the last
+    /// look.
+    ///
+    /// The producer publishes its index, and loads the word after a full barrier. So either it finds the word cleared,
+    /// or its index is found after this.
+    pub fn set_no_doorbell(&self, on: bool) {
+        if let Some(word) = self.no_doorbell_word() {
+            word.store(on.into(), Release);
+            smp_mb();
+        }
     }
 
     /// Releases the elements before `index` to the producer.
     #[inline]
     pub fn publish_consumer(&self, index: u32) {
-        let index = index & self.mask();
+        let index = index & self.index_mask();
         self.consumer_index().store(index, Release);
     }
 
     /// Returns the position after `index`.
     #[inline]
     pub fn after(&self, index: u32) -> u32 {
-        index.wrapping_add(1) & self.mask()
+        self.advanced(index, 1)
     }
 
-    /// Returns the number of elements from `index` to `end`. It is at most the capacity, for any values.
+    /// Returns the position `count` elements after `index`.
+    #[inline]
+    pub fn advanced(&self, index: u32, count: u32) -> u32 {
+        index.wrapping_add(count) & self.index_mask()
+    }
+
+    /// Returns the number of elements from `index` to `end`; 0 if there cannot be so many. So an impossible index of
+    /// user space makes a queue empty: it does not cause work without end.
     #[inline]
     pub fn distance(&self, index: u32, end: u32) -> u32 {
-        end.wrapping_sub(index) & self.mask()
+        match end.wrapping_sub(index) & self.index_mask() {
+            distance if distance <= self.entries() => distance,
+            _ => 0,
+        }
     }
 
     /// Lets `write` fill the element at `producer`, publishes it, and advances `producer`. Returns `None` if the
@@ -69,7 +93,7 @@ impl Ring {
     pub fn push(&self, producer: &mut u32, write: impl FnOnce(u32)) -> Option<()> {
         let index = *producer;
         let next = self.after(index);
-        if next == self.consumer() {
+        if self.distance(self.consumer(), index) == self.entries() {
             return None;
         }
         write(index);
@@ -89,7 +113,7 @@ impl Ring {
         read: impl FnOnce(u32) -> Result<R, E>,
     ) -> Option<Result<R, E>> {
         let index = *consumer;
-        if index == self.producer() {
+        if self.distance(index, self.producer()) == 0 {
             return None;
         }
         let taken = read(index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Netfilter hooks for IPv4 and IPv6 at one point of a namespace, with the lowest priority: they run after
-//! all firewall rules.
+//! Netfilter hooks for IPv4 and IPv6, for packets that a transport protocol of a namespace has passed to IP. They have
+//! the lowest priority: they run after all firewall rules.
 //!
 //! Registration is for process context. A hook runs under RCU.
 //!
@@ -18,17 +18,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// The hook point (`enum nf_inet_hooks`).
-#[derive(Clone, Copy)]
-pub(crate) enum HookPoint {
-    /// Before IP delivers a received packet to the transport protocol.
-    LocalIn = bindings::nf_inet_hooks_NF_INET_LOCAL_IN as isize,
-    /// After a local transport protocol passed a packet to IP.
-    LocalOut = bindings::nf_inet_hooks_NF_INET_LOCAL_OUT as isize,
-}
-
-/// `nf_hook_ops.hook`: called under RCU with the registered argument, and a packet whose IP header was
-/// checked or built by IP.
+/// `nf_hook_ops.hook`: called under RCU with a packet whose IP header IP has built.
 pub(crate) type Hook = unsafe extern "C" fn(
     *mut c_void,
     *mut bindings::sk_buff,
@@ -55,18 +45,12 @@ unsafe impl Send for NfHooks {}
 unsafe impl Sync for NfHooks {}
 
 impl NfHooks {
-    /// Registers `hook` for packets that pass `point` in `net`; it is called with `argument`. Sleeps.
+    /// Registers `hook`, which must not use its argument, for packets that `net` sends. Sleeps.
     ///
     /// # Safety
     ///
-    /// `argument` must be as `hook` expects until the result is dropped, and the result must be dropped
-    /// before the namespace is destroyed.
-    pub(crate) unsafe fn register(
-        net: &Net,
-        point: HookPoint,
-        hook: Hook,
-        argument: *mut c_void,
-    ) -> Result<Self> {
+    /// The result must be dropped before the namespace is destroyed.
+    pub(crate) unsafe fn register(net: &Net, hook: Hook) -> Result<Self> {
         let mut hooks = KBox::new([pin_init::zeroed(), pin_init::zeroed()], GFP_KERNEL)?;
         for (ops, family) in hooks
             .iter_mut()
@@ -74,14 +58,13 @@ impl NfHooks {
         {
             let ops: &mut bindings::nf_hook_ops = ops;
             ops.hook = Some(hook);
-            ops.priv_ = argument;
-            // CAST: The numbers are small.
-            (ops.pf, ops.hooknum) = (family as u8, point as c_uint);
+            // CAST: A small number.
+            (ops.pf, ops.hooknum) = (family as u8, bindings::nf_inet_hooks_NF_INET_LOCAL_OUT);
             ops.priority = i32::MAX;
         }
         // INVARIANT: C registers the hooks.
         // SAFETY: The namespace is held for the call. The hooks are boxed and stay in place until `drop`
-        // unregisters them. By the function's contract they may be called with `argument`.
+        // unregisters them.
         to_result(unsafe {
             bindings::nf_register_net_hooks(net.as_raw(), hooks.as_ptr(), HOOK_COUNT as c_uint)
         })?;

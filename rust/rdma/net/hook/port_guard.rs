@@ -17,17 +17,13 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            HookPoint,
             NfHooks, //
         },
         netns::Net,
         rx::receive::PacketReceiver, //
     }, //
 };
-use core::{
-    ffi::c_void,
-    ptr, //
-};
+use core::ffi::c_void;
 use kernel::prelude::*;
 
 /// The guard of one UDP port in one namespace, active until it is dropped.
@@ -46,11 +42,8 @@ impl PortGuard {
     ///
     /// `ENOMEM`; `E2BIG`: too many hooks.
     pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net) -> Result<Self> {
-        // SAFETY: `local_out` does not use its argument. The hooks are dropped with the result, in time by
-        // the function's contract.
-        let hooks = unsafe {
-            NfHooks::register(net, HookPoint::LocalOut, local_out::<R>, ptr::null_mut())?
-        };
+        // SAFETY: The hooks are dropped with the result, in time by the function's contract.
+        let hooks = unsafe { NfHooks::register(net, local_out::<R>)? };
         Ok(Self { _hooks: hooks })
     }
 }

@@ -10,12 +10,10 @@ use crate::{
     net::{
         super_packet::{
             format::Splitter,
-            is_own_list,
             is_super_packet,
             protocol,
             split::{
                 split,
-                split_list,
                 OuterHeaders, //
             }, //
         },
@@ -87,14 +85,12 @@ impl<S> Drop for SplitOffload<S> {
 /// Only C may call this, with a GSO skb; if it is a super-packet, its data begins after the UDP header.
 unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
     skb: *mut bindings::sk_buff,
-    _features: bindings::netdev_features_t,
+    features: bindings::netdev_features_t,
 ) -> *mut bindings::sk_buff {
     // A frame from anywhere may name the protocol in its EtherType.
     //
     // SAFETY: The skb is valid.
-    let is_list = unsafe { is_own_list(skb) };
-    // SAFETY: The skb is valid.
-    if unsafe { !is_list && !is_super_packet(skb) } {
+    if unsafe { !is_super_packet(skb) } {
         return EINVAL.to_ptr();
     }
     // SAFETY: C is segmenting the skb, as the helper requires.
@@ -106,16 +102,12 @@ unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
     let outer = OuterHeaders {
         len,
         ip_and_udp_len: IP_AND_UDP_LEN,
+        // SAFETY: A function of its argument.
+        shares_pages: unsafe { bindings::ferroce_helper_takes_fragments(features) },
     };
     // SAFETY: The skb is valid, and C has pulled `len` bytes of headers: those of the link, of IP and of UDP. If
     // something has inserted IP options or extension headers, `S` refuses the super-packet.
-    let chain = unsafe {
-        match is_list {
-            true => split_list(skb, len),
-            false => split::<S>(skb, outer),
-        }
-    };
-    match chain {
+    match unsafe { split::<S>(skb, outer, 0) } {
         Ok(chain) => {
             let (first, last) = chain.into_raw();
             // SAFETY: `split` made at least one packet. The first refers to the last, as C expects.

@@ -16,13 +16,7 @@ use crate::{
         EPFNOSUPPORT, //
     },
     net::{
-        hook::{
-            gso_rx::{
-                is_whole_list,
-                GsoHook, //
-            },
-            port_guard::PortGuard, //
-        },
+        hook::port_guard::PortGuard,
         netdev::NetDevBorrow,
         netns::{
             Net,
@@ -55,9 +49,8 @@ use kernel::{
 /// Does not keep the namespace: it must be dropped when the namespace is destroyed (see
 /// [`NamespaceExit`](crate::net::netns::NamespaceExit)).
 pub struct UdpPort<R: PacketReceiver> {
-    // Dropped in this order: hooks and sockets first, then the receiver that they point to.
+    // Dropped in this order: sockets first, then the receiver that they point to.
     _port_guard: PortGuard,
-    _gso_hook: GsoHook,
     _v4: Socket,
     _v6: Option<Socket>,
     /// Boxed for its alignment: C stores flags in the low bits of the pointer.
@@ -86,14 +79,10 @@ impl<R: PacketReceiver> UdpPort<R> {
             // receiver. If this function fails, locals are dropped in reverse order, with the same effect.
             unsafe { socket.deliver_to::<R>(net, &receiver) };
         }
-        // SAFETY: The hook is dropped before the receiver, and by the type's contract no later than the
-        // namespace is destroyed.
-        let gso_hook = unsafe { GsoHook::register(net, &receiver)? };
         // SAFETY: By the type's contract the guard is dropped no later than the namespace is destroyed.
         let port_guard = unsafe { PortGuard::register::<R>(net)? };
         Ok(Self {
             _port_guard: port_guard,
-            _gso_hook: gso_hook,
             _v4: v4,
             _v6: v6,
             receiver,
@@ -168,7 +157,7 @@ impl Socket {
             // So that UDP does not split super-packets.
             bindings::ferroce_helper_udp_allow_gso(self.0.as_ptr());
             // `setup_udp_tunnel_sock` enables checksum conversion, which RoCE does not need: it has the ICRC.
-            // With it, segmentation of a GSO list would compute a UDP checksum for each packet.
+            // With it, segmentation of what GRO has joined would compute a UDP checksum for each packet.
             bindings::ferroce_helper_inet_dec_convert_csum(self.0.as_ptr());
         }
     }
@@ -197,21 +186,16 @@ unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
     // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
     // SAFETY: The packet is valid.
-    let (is_super_packet, is_list) = unsafe { (is_super_packet(skb), is_whole_list(skb)) };
+    let is_super_packet = unsafe { is_super_packet(skb) };
     // Another skb with GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to
     // RoCE packets, so it is treated as one packet, which is too long.
     //
     // SAFETY: The packet is owned, as the helper requires. If the helper returns false, it has freed the packet.
-    if unsafe { !is_super_packet && !is_list && !bindings::ferroce_helper_skb_forget_gso(skb) } {
+    if unsafe { !is_super_packet && !bindings::ferroce_helper_skb_forget_gso(skb) } {
         return 0;
     }
-    // SAFETY: The packet is owned, and UDP has pulled the IP header. `is_whole_list` has checked the form of a list.
-    let skb = unsafe {
-        match is_list {
-            true => RxSkb::from_gso(skb),
-            false => RxSkb::from_encap(skb, is_super_packet),
-        }
-    };
+    // SAFETY: The packet is owned, and UDP has pulled the IP header.
+    let skb = unsafe { RxSkb::from_encap(skb, is_super_packet) };
     // SAFETY: The socket is valid, and RCU is locked.
     let data = unsafe { bindings::ferroce_helper_rcu_dereference_sk_user_data(sock) };
     let receiver: *const Arc<R> = data.cast();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received packets: the skb ([`skb`]), a packet in it ([`packet`]), consecutive packets processed as one
-//! ([`coalesced`]), and queues of skbs ([`queue`]). [`receive`] is the interface that a driver implements.
+//! Received packets: the skb ([`skb`]), a packet in it ([`packet`]), and queues of skbs ([`queue`]). [`receive`] is the
+//! interface that a driver implements.
 //!
 //! May use the base of `net`, and `mm`.
 
-pub mod coalesced;
 pub mod packet;
 pub mod queue;
 pub mod receive;

@@ -45,8 +45,7 @@ const IPV6_LEN: usize = 40;
 /// Length of an IPv4 header without options, in bytes.
 const IPV4_LEN: usize = 20;
 
-/// A received UDP packet, a GSO list of packets with the same addresses and ports, or a super-packet. For a list, the
-/// methods describe the first packet unless they say otherwise.
+/// A received UDP packet, or a super-packet.
 ///
 /// # Invariants
 ///
@@ -54,8 +53,7 @@ const IPV4_LEN: usize = 20;
 ///   it is not written.
 /// - `data` points to the UDP header. The bytes from the network header to the end of the UDP header are in the
 ///   linear part: a valid IPv4 or IPv6 header with options or extension headers, and the UDP header.
-/// - If `gso_size` is set, and it is no super-packet, the other packets are on the frag_list, each with `data` at its
-///   UDP payload, and the first packet has `gso_size` bytes of payload.
+/// - `gso_size` is set only in a super-packet.
 /// - `cb` is initialised, begins with [`RxCb`], and is used by the owner only.
 pub struct RxSkb(pub(super) NonNull<bindings::sk_buff>);
 
@@ -87,23 +85,6 @@ impl RxSkb {
         skb
     }
 
-    /// Takes over a GSO list that this module built.
-    ///
-    /// # Safety
-    ///
-    /// As for [`RxSkb::from_encap`]. The skb must have the form that
-    /// [`GsoList`](crate::net::tx::gso_list::GsoList) gives it.
-    pub(in crate::net) unsafe fn from_gso(raw: *mut bindings::sk_buff) -> Self {
-        // SAFETY: By the function's contract, which includes that of `from_encap`.
-        let mut skb = unsafe { Self::from_encap(raw, false) };
-        let rx_cb = skb.rx_cb();
-        skb.set_rx_cb(RxCb {
-            is_local: true,
-            ..rx_cb
-        });
-        skb
-    }
-
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::sk_buff {
         self.0.as_ptr()
@@ -119,7 +100,7 @@ impl RxSkb {
         unsafe { self.0.as_ref() }
     }
 
-    /// Returns the UDP payload of all packets in bytes.
+    /// Returns the length of the UDP payload in bytes.
     #[inline]
     pub fn udp_payload_len(&self) -> usize {
         // CAST: `u32` to `usize`, which has 64 bits.
@@ -145,20 +126,19 @@ impl RxSkb {
         self.rx_cb().is_super_packet
     }
 
-    /// Returns the number of packets of a super-packet, and the length of the longest one in bytes of UDP payload.
-    /// `None` if it is another packet, or a list.
+    /// Returns the length of the longest packet of a super-packet in bytes of UDP payload. `None` if it is no
+    /// super-packet.
     #[inline]
-    pub fn super_packet_size(&self) -> Option<(u16, u16)> {
+    pub fn longest_packet(&self) -> Option<u16> {
         if !self.is_super_packet() {
             return None;
         }
         // SAFETY: The skb is valid by the type invariant.
-        let longest = unsafe { bindings::ferroce_helper_skb_gso_size(self.as_raw()) };
-        Some((self.packets(), longest))
+        Some(unsafe { bindings::ferroce_helper_skb_gso_size(self.as_raw()) })
     }
 
-    /// Splits a super-packet into its packets. The lengths in their IP and UDP headers, and the IPv4 identification,
-    /// remain those of the super-packet.
+    /// Splits a super-packet into its packets, without those that have been processed. The lengths in their IP and UDP
+    /// headers, and the IPv4 identification, remain those of the super-packet.
     ///
     /// # Errors
     ///
@@ -172,17 +152,18 @@ impl RxSkb {
         let outer = OuterHeaders {
             len: ip_and_udp_len,
             ip_and_udp_len,
+            shares_pages: true,
         };
         // SAFETY: The skb is valid and owned. By the type invariant `data` points to the UDP header, and the headers
         // are in the linear part, so that they are in front of the data after the pull.
         let chain = unsafe {
             bindings::skb_pull(self.as_raw(), UDP_LEN as c_uint);
-            split::<S>(self.as_raw(), outer)?
+            split::<S>(self.as_raw(), outer, self.rx_cb().next_packet)?
         };
         Ok(SplitPackets(chain))
     }
 
-    /// Records that the packets before `index` have been processed.
+    /// Records that the packets, or entries, before `index` have been processed.
     pub fn resume_at(&mut self, index: u16) {
         let rx_cb = self.rx_cb();
         self.set_rx_cb(RxCb {
@@ -372,6 +353,7 @@ impl Iterator for SplitPackets {
         let mut packet = RxSkb(raw);
         let rx_cb = packet.rx_cb();
         packet.set_rx_cb(RxCb {
+            next_packet: 0,
             is_super_packet: false,
             ..rx_cb
         });
@@ -388,7 +370,7 @@ pub(super) struct RxCb {
     /// While it is queued: whether it counts in the total of all queues. See
     /// [`SkbQueue`](crate::net::rx::queue::SkbQueue).
     pub(super) in_total: bool,
-    /// This module built the GSO list or super-packet. See [`RxSkb::is_local_gso`].
+    /// This module built the super-packet. See [`RxSkb::is_local_gso`].
     pub(super) is_local: bool,
     /// It is a super-packet. A packet that was split off has the same fields in the skb.
     pub(super) is_super_packet: bool,

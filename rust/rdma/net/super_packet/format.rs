@@ -2,25 +2,22 @@
 
 //! The interface that a driver implements to have its super-packets split.
 
-/// Headers of the super-packet that a [`Splitter`] gets, at least as long as those of any packet.
+/// Headers of an entry that a [`Splitter`] gets, at least as long as those of any packet.
 pub const MAX_HEADERS_LEN: usize = 64;
+
+/// Packets of a super-packet at most.
+pub const MAX_PACKETS: u16 = 64;
 
 /// Longest trailer of a packet in bytes.
 pub const MAX_TRAILER_LEN: usize = 8;
 
-/// A super-packet to split.
-#[derive(Clone, Copy, Debug)]
-pub struct SuperPacketParts<'a> {
-    /// IP and UDP headers, as they are now: the lengths are those of the super-packet.
-    pub ip_and_udp: &'a [u8],
-    /// The first [`MAX_HEADERS_LEN`] bytes after the UDP header, or all of them.
-    pub headers: &'a [u8],
-    /// Length of the UDP payload of the super-packet in bytes.
-    pub len: usize,
-    /// Number of packets.
+/// The size of an entry of a super-packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EntrySize {
+    /// Length of its headers and payload in bytes.
+    pub len: u16,
+    /// Number of its packets.
     pub packets: u16,
-    /// Length of the UDP payload of the longest packet in bytes.
-    pub longest: u16,
 }
 
 /// A packet of a super-packet.
@@ -36,13 +33,19 @@ pub struct PacketParts<'a> {
 
 /// Splits one super-packet. Called in any context, without locks.
 pub trait Splitter: Sized + 'static {
-    /// Starts with a super-packet. `None` if it is malformed. Also returns the length of its headers in bytes.
-    fn new(super_packet: &SuperPacketParts<'_>) -> Option<(Self, usize)>;
+    /// Starts with a super-packet. `ip_and_udp` are its IP and UDP headers, as they are now: the lengths are those of
+    /// the super-packet. `longest` is the length of the UDP payload of its longest packet in bytes. `None` if it is
+    /// malformed.
+    fn new(ip_and_udp: &[u8], longest: u16) -> Option<Self>;
 
-    /// Returns the next packet; `None` after the last one.
+    /// Goes on to an entry, which begins with `headers`: the first [`MAX_HEADERS_LEN`] bytes, or all of them. Returns
+    /// the length of its headers in bytes; `None` if it is malformed.
+    fn begin_entry(&mut self, headers: &[u8], size: EntrySize) -> Option<usize>;
+
+    /// Returns the next packet of the entry; `None` after the last one.
     fn next(&mut self) -> Option<PacketParts<'_>>;
 
     /// Returns what follows the payload of the packet that [`Splitter::next`] returned last; bytes after its trailer
-    /// are not used.
-    fn trailer(&self, payload: &[u8]) -> [u8; MAX_TRAILER_LEN];
+    /// are not used. `crc` continues a CRC-32 over the payload.
+    fn trailer(&self, crc: impl FnOnce(u32) -> u32) -> [u8; MAX_TRAILER_LEN];
 }

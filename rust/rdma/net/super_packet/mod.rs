@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Super-packets: several consecutive packets as one skb with one header.
+//! Super-packets: packets of one connection as one skb.
 //!
-//! The linear part has the IP and UDP headers and the headers of the super-packet; pages have the payload of all
-//! packets, without trailers. To the stack the skb is a UDP tunnel with an inner protocol of this module
-//! ([`protocol`]) and GSO types that only software devices support together. A device that supports them takes the
-//! skb unsplit. For any other, the stack calls the splitter that is registered for the inner protocol, which makes
+//! A super-packet has one entry for each message, or part of one: the headers of a packet and the payload of all its
+//! packets, without trailers ([`entry`]). The linear part has the IP and UDP headers and the headers of the first
+//! entry; what does not fit there is in pages. To the stack the skb is a UDP tunnel with an inner protocol of this
+//! module ([`protocol`]) and GSO types that only software devices support together. A device that supports them takes
+//! the skb unsplit. For any other, the stack calls the splitter that is registered for the inner protocol, which makes
 //! the packets ([`split`]). UDP passes the skb unsplit to a socket of this module, which has asked for such skbs
 //! (`udp_allow_gso()`), and to one with `UDP_GRO`; for others it splits it. Packet sockets see it unsplit.
 //!
 //! No process and no device can create such an skb. So what arrives as one was built by this module, and no link has
 //! carried it; only administrators of the namespaces on its way could change it.
 //!
-//! A list ([`gso_list`](super::tx::gso_list)) that leaves the host has the same protocols and one GSO type more. The
-//! kernel would split it by itself, and give all packets but the first the headers that they were sent with: what a
-//! router, a firewall or a queue has written meanwhile would be lost, and tunnels would need room in each packet.
-//!
 //! May use the base of `net`.
 
+pub(in crate::net) mod entry;
 pub mod format;
 pub(in crate::net) mod split;
 
@@ -35,18 +33,6 @@ pub(in crate::net) const fn protocol(v4: bool) -> u16 {
         true => IPV4_PROTOCOL,
         false => IPV6_PROTOCOL,
     }
-}
-
-/// Returns whether `skb` is a list that the splitter splits.
-///
-/// # Safety
-///
-/// `skb` must be valid.
-#[inline]
-pub(in crate::net) unsafe fn is_own_list(skb: *const bindings::sk_buff) -> bool {
-    // SAFETY: By the function's contract.
-    let protocol = unsafe { bindings::ferroce_helper_skb_own_list_protocol(skb) };
-    matches!(u16::from_be(protocol), IPV4_PROTOCOL | IPV6_PROTOCOL)
 }
 
 /// Returns whether `skb` is a super-packet.

@@ -2,17 +2,24 @@
 
 //! Makes the packets of a super-packet.
 //!
-//! In any context except hard interrupts. The payload is copied.
+//! In any context except hard interrupts. A packet with a long payload refers to the pages of the super-packet; a short
+//! one is copied, and so is any if the device wants the packet in one piece.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
 use crate::{
     bindings,
-    net::super_packet::format::{
-        Splitter,
-        SuperPacketParts,
-        MAX_HEADERS_LEN,
-        MAX_TRAILER_LEN, //
+    net::{
+        skb_data,
+        super_packet::{
+            entry::Entry,
+            format::{
+                Splitter,
+                MAX_HEADERS_LEN,
+                MAX_PACKETS,
+                MAX_TRAILER_LEN, //
+            }, //
+        },
     }, //
 };
 use core::{
@@ -43,6 +50,11 @@ impl PacketChain {
     pub(in crate::net) fn into_raw(self) -> (*mut bindings::sk_buff, *mut bindings::sk_buff) {
         let chain = ManuallyDrop::new(self);
         (chain.first, chain.last)
+    }
+
+    /// Returns whether there is no packet.
+    pub(in crate::net) fn is_empty(&self) -> bool {
+        self.first.is_null()
     }
 
     /// Takes the first packet out.
@@ -82,14 +94,25 @@ impl PacketChain {
 
     fn push(&mut self, packet: NewPacket) {
         let packet = ManuallyDrop::new(packet).0.as_ptr();
+        // INVARIANT: A list of one, whose `next` is null.
+        self.append(Self {
+            first: packet,
+            last: packet,
+        });
+    }
+
+    fn append(&mut self, other: Self) {
+        let (first, last) = other.into_raw();
         if self.first.is_null() {
-            self.first = packet;
+            self.first = first;
         } else {
             // SAFETY: `last` is valid and owned by the type invariant.
-            unsafe { (*self.last).__bindgen_anon_1.__bindgen_anon_1.next = packet };
+            unsafe { (*self.last).__bindgen_anon_1.__bindgen_anon_1.next = first };
         }
-        // INVARIANT: The new packet is the last one, and its `next` is null.
-        self.last = packet;
+        // INVARIANT: The list ends as the other does.
+        if !last.is_null() {
+            self.last = last;
+        }
     }
 }
 
@@ -107,11 +130,16 @@ pub(in crate::net) struct OuterHeaders {
     pub(in crate::net) len: usize,
     /// The last of them that are the IP and UDP headers.
     pub(in crate::net) ip_and_udp_len: usize,
+    /// Whether packets may have page fragments.
+    pub(in crate::net) shares_pages: bool,
 }
 
-/// Splits the super-packet `skb`, which stays as it is; a destructor on its frag_list passes to the last packet. Each
-/// packet has the fields of `skb`, its data begins after the UDP header, and it has a copy of the outer headers. Their
-/// lengths and the IPv4 identification remain those of the super-packet.
+/// A shorter payload is copied.
+const MIN_SHARED_BYTES: usize = 512;
+
+/// Splits the super-packet `skb`, which stays as it is, without its first `skipped` entries; a destructor on its
+/// frag_list passes to the last packet. Each packet has the fields of `skb`, its data begins after the UDP header, and
+/// it has a copy of the outer headers. Their lengths and the IPv4 identification remain those of the super-packet.
 ///
 /// # Errors
 ///
@@ -126,103 +154,74 @@ pub(in crate::net) struct OuterHeaders {
 pub(in crate::net) unsafe fn split<S: Splitter>(
     skb: *mut bindings::sk_buff,
     outer: OuterHeaders,
+    skipped: u16,
 ) -> Result<PacketChain> {
-    // SAFETY: The skb is valid by the function's contract, and only this function changes it.
-    let fields = unsafe { &*skb };
-    // CAST: `u32` to `usize`, which has 64 bits.
-    let len = fields.len as usize;
-    let mut headers = [0; MAX_HEADERS_LEN];
-    let headers = headers.get_mut(..len.min(MAX_HEADERS_LEN)).ok_or(EINVAL)?;
-    // SAFETY: The skb is valid, and the slice has the length that is passed. CAST: It is at most 64. By the function's
-    // contract the IP and UDP headers are in front of the data.
-    let ip_and_udp = unsafe {
-        let to = headers.as_mut_ptr().cast();
-        to_result(bindings::skb_copy_bits(skb, 0, to, headers.len() as c_int))?;
-        let start = fields.data.sub(outer.ip_and_udp_len).cast_const();
-        slice::from_raw_parts(start, outer.ip_and_udp_len)
-    };
-    // SAFETY: The skb is valid.
-    let (packets, longest) = unsafe {
+    // SAFETY: The skb is valid by the function's contract, which says that the IP and UDP headers are in front of the
+    // data; only this function changes it.
+    let (ip_and_udp, longest, mut next) = unsafe {
+        let start = (*skb).data.sub(outer.ip_and_udp_len).cast_const();
         (
-            bindings::ferroce_helper_skb_packets(skb),
+            slice::from_raw_parts(start, outer.ip_and_udp_len),
             bindings::ferroce_helper_skb_gso_size(skb),
+            Entry::first(skb, 0),
         )
     };
-    let (mut splitter, mut at) = S::new(&SuperPacketParts {
-        ip_and_udp,
-        headers,
-        len,
-        packets,
-        longest,
-    })
-    .ok_or(EINVAL)?;
+    let mut splitter = S::new(ip_and_udp, longest).ok_or(EINVAL)?;
     let mut chain = PacketChain::new();
-    for _ in 0..packets {
+    let mut left = MAX_PACKETS;
+    let mut index = 0u16;
+    // Terminates: an entry is not empty.
+    while let Some(entry) = next {
+        left = left.checked_sub(entry.size.packets).ok_or(EINVAL)?;
+        let outer = (index >= skipped).then_some(outer);
         // SAFETY: By the function's contract.
-        let (packet, payload_len) =
-            unsafe { NewPacket::next(&mut splitter, (skb, at), outer.len)? };
-        chain.push(packet);
-        at = at.wrapping_add(payload_len);
+        unsafe {
+            chain.append(split_entry(&mut splitter, (skb, entry), outer)?);
+            next = entry.next(skb)?;
+        }
+        index = index.wrapping_add(1);
     }
-    // SAFETY: Both are valid and owned: there is at least one packet, or `S` has refused. A packet has no destructor
-    // yet.
+    if chain.last.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: Both are valid and owned. A packet has no destructor yet.
     unsafe { bindings::ferroce_helper_skb_move_destructor(skb, chain.last) };
     Ok(chain)
 }
 
-/// As [`split`], for a list: its packets are complete, except for their outer headers.
-///
-/// # Errors
-///
-/// - `EINVAL`: something has changed the list.
-/// - `ENOMEM`.
+/// Makes the packets of an entry; without `outer`, only tells the splitter of them.
 ///
 /// # Safety
 ///
-/// As for [`split`].
-pub(in crate::net) unsafe fn split_list(
-    skb: *mut bindings::sk_buff,
-    outer_len: usize,
+/// As for [`split`]; the entry must be one of `skb`.
+unsafe fn split_entry<S: Splitter>(
+    splitter: &mut S,
+    (skb, entry): (*mut bindings::sk_buff, Entry),
+    outer: Option<OuterHeaders>,
 ) -> Result<PacketChain> {
-    // SAFETY: The skb is valid by the function's contract.
-    let (packets, mut len, mut next) = unsafe {
-        (
-            bindings::ferroce_helper_skb_packets(skb),
-            bindings::ferroce_helper_skb_pagelen(skb),
-            bindings::ferroce_helper_skb_packet_list(skb),
-        )
-    };
-    let mut from = skb.cast_const();
+    let len = usize::from(entry.size.len);
+    let mut headers = [0; MAX_HEADERS_LEN];
+    let headers = headers.get_mut(..len.min(MAX_HEADERS_LEN)).ok_or(EINVAL)?;
+    // SAFETY: The skb is valid by the function's contract, and the slice has the length that is passed. CAST: Offsets
+    // in an skb are small.
+    unsafe {
+        let to = headers.as_mut_ptr().cast();
+        let (start, count) = (entry.start as c_int, headers.len() as c_int);
+        to_result(bindings::skb_copy_bits(skb, start, to, count))?;
+    }
+    let headers_len = splitter.begin_entry(headers, entry.size).ok_or(EINVAL)?;
+    let mut at = entry.start.wrapping_add(headers_len);
     let mut chain = PacketChain::new();
-    for _ in 0..packets {
-        if from.is_null() {
-            return Err(EINVAL);
-        }
-        // CAST: `u32` to `usize`, which has 64 bits.
-        let bytes = len as usize;
-        // SAFETY: By the function's contract, for the headers; `from` is `skb` or on its frag_list, so it is valid.
-        unsafe {
-            let mut packet = NewPacket::alloc(skb, outer_len, bytes)?;
-            packet.put_from(from, 0, bytes)?;
-            chain.push(packet);
-            from = next;
-            if let Some(following) = from.as_ref() {
-                (len, next) = (
-                    following.len,
-                    following
-                        .__bindgen_anon_1
-                        .__bindgen_anon_1
-                        .next
-                        .cast_const(),
-                );
-            }
-        }
+    for _ in 0..entry.size.packets {
+        let Some(outer) = outer else {
+            let _ = splitter.next();
+            continue;
+        };
+        // SAFETY: By the function's contract.
+        let (packet, payload_len) = unsafe { NewPacket::next(splitter, (skb, at), outer)? };
+        chain.push(packet);
+        at = at.wrapping_add(payload_len);
     }
-    if !from.is_null() || chain.last.is_null() {
-        return Err(EINVAL);
-    }
-    // SAFETY: Both are valid and owned, and a packet has no destructor yet.
-    unsafe { bindings::ferroce_helper_skb_move_destructor(skb, chain.last) };
     Ok(chain)
 }
 
@@ -243,24 +242,44 @@ impl NewPacket {
     unsafe fn next<S: Splitter>(
         splitter: &mut S,
         (skb, at): (*mut bindings::sk_buff, usize),
-        outer_len: usize,
+        outer: OuterHeaders,
     ) -> Result<(Self, usize)> {
         let parts = splitter.next().ok_or(EINVAL)?;
         let (payload_len, trailer_len) =
             (parts.payload_len, parts.trailer_len.min(MAX_TRAILER_LEN));
-        let len = parts
-            .headers
-            .len()
-            .checked_add(payload_len)
-            .and_then(|len| len.checked_add(trailer_len))
-            .ok_or(EINVAL)?;
-        // SAFETY: By the function's contract.
-        let mut packet = unsafe { Self::alloc(skb, outer_len, len)? };
-        packet.put(parts.headers)?;
+        // CAST: Offsets in an skb are small.
+        let (offset, bytes) = (at as u32, payload_len as u32);
         // SAFETY: The skb is valid by the function's contract.
-        let payload = unsafe { packet.put_from(skb, at, payload_len)? };
-        let trailer = splitter.trailer(payload);
-        packet.put(trailer.get(..trailer_len).ok_or(EINVAL)?)?;
+        let can_share = || unsafe { bindings::ferroce_helper_skb_can_share(skb, offset, bytes) };
+        let shares = outer.shares_pages && payload_len >= MIN_SHARED_BYTES && can_share();
+        let copied = match shares {
+            true => 0,
+            false => payload_len.checked_add(trailer_len).ok_or(EINVAL)?,
+        };
+        let room = parts.headers.len().checked_add(copied).ok_or(EINVAL)?;
+        // SAFETY: By the function's contract.
+        let mut packet = unsafe { Self::alloc(skb, outer.len, room)? };
+        packet.put(parts.headers)?;
+        let payload = at..at.wrapping_add(payload_len);
+        // SAFETY: The skb is valid by the function's contract.
+        let trailer = splitter.trailer(|crc| unsafe { skb_data::crc32(skb, payload, crc) });
+        let trailer = trailer.get(..trailer_len).ok_or(EINVAL)?;
+        // SAFETY: Both skbs are valid, and different. C has found the payload in pages that can be shared. CAST: At
+        // most `MAX_TRAILER_LEN`.
+        unsafe {
+            if shares {
+                bindings::ferroce_helper_skb_share(packet.0.as_ptr(), skb, offset, bytes);
+                let (bytes, len) = (trailer.as_ptr().cast(), trailer_len as u32);
+                to_result(bindings::ferroce_helper_skb_add_trailer(
+                    packet.0.as_ptr(),
+                    bytes,
+                    len,
+                ))?;
+                return Ok((packet, payload_len));
+            }
+            packet.put_from(skb, at, payload_len)?;
+        }
+        packet.put(trailer)?;
         Ok((packet, payload_len))
     }
 
@@ -313,29 +332,17 @@ impl NewPacket {
         Ok(())
     }
 
-    /// Appends `len` bytes at offset `at` of `skb`, and returns them.
+    /// Appends a copy of `len` bytes at offset `at` of `skb`.
     ///
     /// # Safety
     ///
     /// `skb` must be valid.
-    unsafe fn put_from(
-        &mut self,
-        skb: *const bindings::sk_buff,
-        at: usize,
-        len: usize,
-    ) -> Result<&[u8]> {
-        let to = self.grow(len)?;
-        // SAFETY: `skb` is valid by the function's contract, and `to` has `len` bytes, of which C writes all if it
-        // succeeds. The result borrows the packet. CAST: Offsets in an skb are small.
-        unsafe {
-            to_result(bindings::skb_copy_bits(
-                skb,
-                at as c_int,
-                to.cast(),
-                len as c_int,
-            ))?;
-            Ok(slice::from_raw_parts(to, len))
-        }
+    unsafe fn put_from(&mut self, skb: *const bindings::sk_buff, at: usize, len: usize) -> Result {
+        let to = self.grow(len)?.cast();
+        // CAST: Offsets in an skb are small.
+        let (at, len) = (at as c_int, len as c_int);
+        // SAFETY: `skb` is valid by the function's contract, and `to` has `len` bytes. C checks the range.
+        to_result(unsafe { bindings::skb_copy_bits(skb, at, to, len) })
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages for the payload of super-packets.
+//! Pages for what super-packets carry.
 //!
 //! Each CPU has a few, and uses them again when no packet refers to them any more. So in a stream no page is allocated,
 //! nor zeroed, as many distributions have the allocator do.
@@ -54,33 +54,32 @@ impl PagePool {
 
     /// Takes the pages of this CPU. If they are in use, by a context that was interrupted or moved here, the lease
     /// begins without any.
-    pub(super) fn lease(&self) -> PageLease<'_> {
-        // CAST: `u32` to `usize`, which has 64 bits.
-        let home = self.cpus.get(CpuId::current().as_u32() as usize);
-        let home = home.map(|ring| &**ring);
-        let taken = home.and_then(|home| home.lock().take());
+    pub(super) fn take(&self) -> PageLease {
+        let cpu = CpuId::current();
+        let taken = self.ring(cpu).and_then(|ring| ring.lock().take());
         let mut ring = taken.unwrap_or_else(PageRing::new);
         ring.align();
-        PageLease { home, ring }
+        PageLease { cpu, ring }
+    }
+
+    /// Puts pages back, for the next super-packet. Pages that are not put back are released.
+    pub(super) fn put(&self, lease: PageLease) {
+        let PageLease { cpu, ring } = lease;
+        let replaced = self.ring(cpu).and_then(|home| home.lock().replace(ring));
+        // Without the lock.
+        drop(replaced);
+    }
+
+    fn ring(&self, cpu: CpuId) -> Option<&SpinLockIrq<Option<PageRing>>> {
+        // CAST: `u32` to `usize`, which has 64 bits.
+        self.cpus.get(cpu.as_u32() as usize).map(|ring| &**ring)
     }
 }
 
 /// Pages of one CPU, used by one super-packet at a time.
-pub(super) struct PageLease<'a> {
-    home: Option<&'a SpinLockIrq<Option<PageRing>>>,
+pub(super) struct PageLease {
+    cpu: CpuId,
     pub(super) ring: PageRing,
-}
-
-impl Drop for PageLease<'_> {
-    fn drop(&mut self) {
-        let Some(home) = self.home else {
-            return;
-        };
-        let ring = core::mem::replace(&mut self.ring, PageRing::new());
-        let replaced = home.lock().replace(ring);
-        // Without the lock.
-        drop(replaced);
-    }
 }
 
 /// A few pages, filled one after the other.

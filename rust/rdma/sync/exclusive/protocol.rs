@@ -7,10 +7,11 @@
 //!
 //! # Why no work is lost
 //!
-//! A context that adds work sets the flag (F1), then tries the lock (L1). An owner clears the flag before it
-//! processes the work, unlocks (L2), and reads the flag again (F2). F1 orders like a full barrier, and
-//! another full barrier stands between L2 and F2. So either L1 comes after L2, and the context that added the
-//! work becomes the owner; or F2 comes after F1, and the owner processes the work.
+//! A context that adds work tries the lock. If it becomes the owner, it processes the work. Otherwise it sets the flag
+//! (F1), and tries the lock again (L1). An owner clears the flag before it processes the work, unlocks (L2), and reads
+//! the flag again (F2). F1 orders like a full barrier, and another full barrier stands between L2 and F2. So either L1
+//! comes after L2, and the context that added the work becomes the owner; or F2 comes after F1, and the owner processes
+//! the work.
 //!
 //! A try of the kernel's locks also fails while a context waits in [`enter`], even if there is no owner at the moment
 //! (with PREEMPT_RT, a waiter of higher priority). That context comes after L1 and becomes an owner, so its F2 counts.
@@ -44,7 +45,7 @@ pub enum Pending {
     Work,
 }
 
-/// Sets the flag. Runs `f` as the owner, unless another context is the owner.
+/// Runs `f` as the owner for work that the caller has added, unless another context is the owner.
 #[inline]
 pub(crate) fn run<T: Unpin>(
     pending: &Flag,
@@ -52,17 +53,26 @@ pub(crate) fn run<T: Unpin>(
     mut rounds: u32,
     mut f: impl FnMut(&mut T) -> More,
 ) -> Pending {
-    pending.set();
+    // The work of the caller, which the flag does not announce.
+    let mut own_work = true;
     loop {
         let Some(mut state) = lock.try_lock() else {
-            return Pending::None;
+            if !own_work {
+                return Pending::None;
+            }
+            pending.set();
+            own_work = false;
+            continue;
         };
-        while pending.is_set() {
+        while own_work || pending.is_set() {
             let Some(rounds_left) = rounds.checked_sub(1) else {
                 return Pending::Work;
             };
             rounds = rounds_left;
-            pending.clear();
+            if !own_work || pending.is_set() {
+                pending.clear();
+            }
+            own_work = false;
             if f(&mut state) == More::Yes {
                 pending.set();
             }

@@ -11,7 +11,7 @@ fn replay() -> Replay<[ReplayEntry; 3]> {
 
 fn entry(first: u32, packets: u32) -> ReplayEntry {
     let first = Psn::new(first);
-    ReplayEntry::for_read(first, packets, at(0), packets, Msn::new(0))
+    ReplayEntry::for_read(first, packets, (at(0), Srqn::new(0)), packets, Msn::new(0))
 }
 
 /// Sends all pending packets and returns their PSNs.

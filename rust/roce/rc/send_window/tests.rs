@@ -220,8 +220,7 @@ impl Both {
             assert_eq!(self.model.begun, self.model.requests.len());
             return;
         }
-        self.window.begin(self.split);
-        self.window.sent(1);
+        self.window.sent(self.split, 1);
         self.model.send();
     }
 
@@ -350,8 +349,7 @@ fn indices_wrap() {
     assert_eq!(both.window.free_slots(), 0);
     for _ in 0..4 {
         assert_eq!(both.window.begun, both.window.cursor);
-        both.window.begin(ReadSplit::WHOLE);
-        both.window.sent(1);
+        both.window.sent(ReadSplit::WHOLE, 1);
     }
     assert_eq!(both.window.acknowledge(Psn::new(4)), Reach::Whole);
     assert_eq!((0..9).filter_map(|_| both.window.retire()).count(), 4);

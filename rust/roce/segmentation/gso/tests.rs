@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of splitting super-packets and coalescing packets.
+//! Tests of splitting super-packets.
 
 extern crate std;
 
@@ -10,7 +10,8 @@ use crate::{
         Msn,
         Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
     psn::Psn,
     segmentation::{
@@ -29,7 +30,8 @@ use crate::{
         ext::{
             Ieth,
             ImmDt,
-            Reth, //
+            Reth,
+            Xrceth, //
         },
         opcode::{
             Operation,
@@ -50,19 +52,30 @@ const RETH: Reth = Reth {
 const IMM: ImmDt = ImmDt([1, 2, 3, 4]);
 
 /// Operations whose messages may have several packets, with and without immediate data.
-const KINDS: [(Operation, bool); 6] = [
-    (Operation::Send, false),
-    (Operation::Send, true),
-    (Operation::SendInvalidate, false),
-    (Operation::RdmaWrite, false),
-    (Operation::RdmaWrite, true),
-    (Operation::ReadResponse, false),
+const KINDS: [(Operation, bool, Service); 12] = [
+    (Operation::Send, false, Service::Rc),
+    (Operation::Send, true, Service::Rc),
+    (Operation::SendInvalidate, false, Service::Rc),
+    (Operation::RdmaWrite, false, Service::Rc),
+    (Operation::RdmaWrite, true, Service::Rc),
+    (Operation::ReadResponse, false, Service::Rc),
+    (Operation::Send, false, Service::Xrc),
+    (Operation::Send, true, Service::Xrc),
+    (Operation::SendInvalidate, false, Service::Xrc),
+    (Operation::RdmaWrite, false, Service::Xrc),
+    (Operation::RdmaWrite, true, Service::Xrc),
+    (Operation::ReadResponse, false, Service::Xrc),
 ];
 
+const XRCETH: Xrceth = Xrceth {
+    srqn: Srqn::new(0x12_3456),
+};
+
 /// A super-packet with AckReq and solicited-event bits, and all extension headers.
-fn super_packet(kind: (Operation, bool), position: Position, length: u32) -> TxDesc {
-    let opcode = Opcode::of(Service::Rc, kind.0, position, kind.1).unwrap();
+fn super_packet(kind: (Operation, bool, Service), position: Position, length: u32) -> TxDesc {
+    let opcode = Opcode::of(kind.2, kind.0, position, kind.1).unwrap();
     let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(5), Psn::new(0xff_fffe))
+        .xrceth(XRCETH)
         .reth(RETH)
         .imm(IMM)
         .ieth(Ieth {
@@ -119,6 +132,8 @@ fn a_message_is_split_into_its_packets() {
             assert_eq!(packet.psn(), Psn::new(0xff_fffe).add(index as u32));
             assert!(MTU.allows_payload(opcode.position(), packet.payload_len() as u32));
             assert_eq!((packet.ack_request(), packet.solicited()), (ends, ends));
+            let has_xrceth = kind.2 == Service::Xrc && packet.opcode().is_request();
+            assert_eq!(packet.xrceth(), has_xrceth.then_some(XRCETH));
             let writes = kind.0 == Operation::RdmaWrite;
             assert_eq!(packet.reth(), (writes && starts).then_some(RETH));
             assert_eq!(packet.imm(), (kind.1 && ends).then_some(IMM));
@@ -166,116 +181,6 @@ fn wire_len_is_the_length_of_all_packets() {
     }
 }
 
-#[test]
-fn split_packets_are_coalesced() {
-    for (kind, position) in KINDS.iter().flat_map(|&kind| {
-        [
-            Position::Only,
-            Position::First,
-            Position::Middle,
-            Position::Last,
-        ]
-        .map(|position| (kind, position))
-    }) {
-        let length = match position {
-            Position::Only | Position::Last => 5000,
-            Position::First | Position::Middle => 5 * 1024,
-        };
-        let desc = super_packet(kind, position, length);
-        let split = split(&desc);
-        let packets: Vec<Packet<'_>> = split.iter().map(parse).collect();
-        let mut coalesced = packets[0];
-        let mut count = 1;
-        for next in &packets[1..] {
-            let Some(super_packet) = coalesced.coalesce(next, MTU) else {
-                break;
-            };
-            coalesced = super_packet;
-            count += 1;
-        }
-        // A last packet with extension headers is not coalesced.
-        let ends = matches!(position, Position::Only | Position::Last);
-        let has_extensions = packets[4].payload_offset() != BTH_LEN;
-        assert_eq!(
-            count,
-            if ends && has_extensions { 4 } else { 5 },
-            "{kind:?} {position:?}"
-        );
-        assert_eq!(coalesced.packets(), count);
-        assert_eq!(coalesced.psn(), packets[0].psn());
-        assert_eq!(coalesced.reth(), packets[0].reth());
-        assert_eq!(coalesced.payload_offset(), packets[0].payload_offset());
-        assert_eq!(coalesced.ack_request(), count == 5);
-        assert_eq!(coalesced.solicited(), count == 5);
-        let sum: usize = packets[..count as usize]
-            .iter()
-            .map(Packet::payload_len)
-            .sum();
-        assert_eq!(coalesced.payload_len(), sum);
-        assert!(MTU.allows_super_packet(coalesced.opcode().position(), count, sum as u32));
-    }
-}
-
-/// Whether the first packet of a SEND is coalesced with a packet like this one.
-fn coalesces(position: Position, change: impl FnOnce(Headers) -> Headers, len: usize) -> bool {
-    let first = super_packet((Operation::Send, false), Position::First, 1024);
-    let first = (
-        first.headers.ack_request(false).solicited(false).emit(1024),
-        1024,
-    );
-    let next = Opcode::of(Service::Rc, Operation::Send, position, false).unwrap();
-    let next = Headers::new(next, Pkey::DEFAULT, Qpn::new(5), Psn::new(0xff_ffff));
-    let next = (change(next).emit(len), len);
-    parse(&first).coalesce(&parse(&next), MTU).is_some()
-}
-
-#[test]
-fn only_the_next_packet_of_the_message_is_coalesced() {
-    assert!(coalesces(Position::Middle, |next| next, 1024));
-    assert!(coalesces(Position::Last, |next| next, 1));
-    assert!(coalesces(
-        Position::Last,
-        |next| next.ack_request(true),
-        1024
-    ));
-    assert!(!coalesces(Position::First, |next| next, 1024));
-    assert!(!coalesces(Position::Only, |next| next, 1024));
-    assert!(!coalesces(Position::Middle, |next| next, 1023), "too short");
-    assert!(!coalesces(Position::Last, |next| next, 1025), "too long");
-    assert!(!coalesces(Position::Last, |next| next, 0), "empty");
-    assert!(!coalesces(
-        Position::Middle,
-        |next| next.psn(Psn::new(0)),
-        1024
-    ));
-    let other = Opcode::of(Service::Rc, Operation::RdmaWrite, Position::Middle, false).unwrap();
-    let write = |_| Headers::new(other, Pkey::DEFAULT, Qpn::new(5), Psn::new(0xff_ffff));
-    assert!(
-        !coalesces(Position::Middle, write, 1024),
-        "another operation"
-    );
-    let other = Opcode::of(Service::Rc, Operation::Send, Position::Middle, false).unwrap();
-    let other_qp = |_| Headers::new(other, Pkey::DEFAULT, Qpn::new(6), Psn::new(0xff_ffff));
-    assert!(!coalesces(Position::Middle, other_qp, 1024), "another QP");
-}
-
-#[test]
-fn a_short_or_requesting_packet_is_not_coalesced() {
-    let kind = (Operation::Send, false);
-    let next = super_packet(kind, Position::Middle, 1024).headers;
-    let next = (next.psn(Psn::new(0xff_ffff)).emit(1024), 1024);
-    let first = |headers: Headers, len: usize| {
-        let first = (headers.emit(len), len);
-        parse(&first).coalesce(&parse(&next), MTU).is_some()
-    };
-    let headers = super_packet(kind, Position::First, 1024).headers;
-    let no_request = headers.ack_request(false).solicited(false);
-    assert!(first(no_request, 1024));
-    assert!(!first(no_request, 1020));
-    assert!(!first(no_request.ack_request(true), 1024));
-    assert!(!first(no_request.solicited(true), 1024));
-}
-
 /// Lengths of super-packets at a position: any length up to the end of a message, full packets otherwise.
 fn lengths(position: Position) -> impl Iterator<Item = u32> {
     let lengths = [700, 1024, 1025, 2048, 2049, 4095, 4096, 65_536, 65_535];
@@ -296,7 +201,7 @@ fn for_each_super_packet(mut f: impl FnMut(&TxDesc)) {
             // Only the last packet of a message has immediate data.
             let imm = kind.1 && matches!(position, Position::Only | Position::Last);
             for length in lengths(position) {
-                f(&super_packet((kind.0, imm), position, length));
+                f(&super_packet((kind.0, imm, kind.2), position, length));
             }
         }
     }

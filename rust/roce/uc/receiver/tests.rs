@@ -7,12 +7,20 @@ extern crate std;
 use super::*;
 use crate::{
     access::AccessError,
+    segmentation::tx_desc::RxPayload,
+    status::WcStatus,
     uc::testing::{
         Pkt,
         IMM,
         REMOTE, //
     },
-    wire::opcode::Position, //
+    wire::opcode::Position,
+    wr::{
+        BadRecv,
+        RecvWr,
+        Remote,
+        WcOpcode, //
+    }, //
 };
 use std::{
     collections::VecDeque,
@@ -257,6 +265,12 @@ fn a_packet_that_does_not_continue_the_message_is_dropped() {
     assert_eq!(test.handle(other), Err(DropReason::BadSequence));
     let rest = Pkt::send(Last, 102, 1);
     assert_eq!(test.handle(rest), Err(DropReason::BadSequence));
+    let invalid = Pkt::send(Last, 103, 0);
+    assert_eq!(
+        test.handle(invalid),
+        Err(DropReason::BadSequence),
+        "the length is checked later"
+    );
 }
 
 #[test]

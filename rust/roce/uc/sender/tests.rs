@@ -6,13 +6,17 @@ extern crate std;
 
 use super::*;
 use crate::{
+    segmentation::tx_desc::TxPayload,
     uc::testing::{
         request,
         Pkt,
         IMM,
         REMOTE, //
     },
-    wire::packet::Packet,
+    wire::{
+        opcode::Position,
+        packet::Packet, //
+    },
     wr::LocalOp, //
 };
 use std::{
@@ -26,8 +30,7 @@ const SLOT: SlotIndex = SlotIndex(3);
 fn ready(psn: u32) -> UcSender {
     let mut sender = UcSender::new();
     sender.configure(&SenderConfig {
-        dest_qpn: Qpn::new(5),
-        pkey: Pkey::DEFAULT,
+        connection: Connection::new(Service::Uc, Qpn::new(5)),
         first_psn: Psn::new(psn),
         path_mtu: Mtu::Mtu256,
     });

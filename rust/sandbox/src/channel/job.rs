@@ -90,11 +90,14 @@ pub struct Window {
     pub columns: u16,
 }
 
-/// The type of RDMA devices: that of their driver.
+/// The type of RDMA devices: driver and user ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum DeviceType {
     /// ferroce.
     Ferroce,
+    /// ferroce, with its own provider for libibverbs.
+    FerroceDirect,
     /// The kernel's rdma_rxe.
     Rxe,
 }
@@ -104,6 +107,7 @@ impl DeviceType {
     pub fn link_type(self) -> &'static str {
         match self {
             DeviceType::Ferroce => "ferroce",
+            DeviceType::FerroceDirect => "ferroce_direct",
             DeviceType::Rxe => "rxe",
         }
     }
@@ -111,7 +115,7 @@ impl DeviceType {
     /// The module that has it.
     pub fn module(self) -> &'static str {
         match self {
-            DeviceType::Ferroce => "ferroce.ko",
+            DeviceType::Ferroce | DeviceType::FerroceDirect => "ferroce.ko",
             DeviceType::Rxe => "rdma_rxe.ko",
         }
     }

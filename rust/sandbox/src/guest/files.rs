@@ -22,6 +22,10 @@ const ROOT: &str = "/root";
 /// Programs of the sandbox's own, as commands see them.
 pub const PROGRAMS: &str = "/run/ferroce/bin";
 
+/// ferroce's own provider as libibverbs takes it: a path to which it appends its number.
+pub const PROVIDER: &str = "/run/ferroce/provider/libferroce";
+const PROVIDER_DIRECTORY: &str = "/run/ferroce/provider";
+
 /// Parts of the kernel's own that every system has mounted: type and place. Those that the kernel lacks are left out.
 const KERNEL: [(&str, &str); 8] = [
     ("proc", "/proc"),
@@ -179,12 +183,16 @@ fn mount_kernel() -> Result<()> {
     Ok(())
 }
 
-/// Puts the sandbox's own programs, and the modules of its kernel, where they are looked for.
+/// Puts the sandbox's own programs and provider, and the modules of its kernel, where they are looked for.
 fn add_own_files(own: &File) -> Result<()> {
     let own = format!("/proc/self/fd/{}", own.as_raw_fd());
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let modules = format!("/lib/modules/{}", release.trim());
-    for (name, place) in [("bin", PROGRAMS), ("modules", &modules)] {
+    for (name, place) in [
+        ("bin", PROGRAMS),
+        ("modules", &modules),
+        ("provider", PROVIDER_DIRECTORY),
+    ] {
         create_dir_all(place).with_context(|| format!("cannot make {place}"))?;
         bind(Path::new(&format!("{own}/{name}")), Path::new(place))
             .with_context(|| format!("cannot mount {place}"))?;

@@ -17,7 +17,7 @@ use super::files::{self, CallerFiles};
 use super::reaper::Reaper;
 use super::traffic::Watch;
 use super::{agent, capture, command, network};
-use crate::channel::job::{Command, Job, Outcome, Topology};
+use crate::channel::job::{Command, DeviceType, Job, Outcome, Topology};
 use crate::channel::message::{receive, receive_job, ToGuest, ToHost};
 
 /// Processes and threads that there may be at once. Each process is one of the host's.
@@ -130,6 +130,17 @@ fn with_variables(job: &Job, variables: Vec<(String, String)>) -> Command {
     let mut add = |name: &str, value: &str| command.environment.push((name.into(), value.into()));
     for (name, value) in &variables {
         add(name, value);
+    }
+    if job.network.driver == DeviceType::FerroceDirect {
+        // libibverbs takes RDMAV_DRIVERS first: the command's own list goes on behind ours.
+        let given = job
+            .command
+            .environment
+            .iter()
+            .rfind(|(name, _)| name == "RDMAV_DRIVERS")
+            .and_then(|(_, value)| value.to_str())
+            .map_or_else(String::new, |value| format!(":{value}"));
+        add("RDMAV_DRIVERS", &format!("{}{given}", files::PROVIDER));
     }
     if job.network.topology == Topology::Nodes {
         AGENTS.iter().for_each(|(name, value)| add(name, value));

@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME[,PEER]", value_parser = devices)]
     pub device: Option<Devices>,
 
-    /// The driver of the devices.
+    /// The type of the devices.
     #[arg(long, value_enum, default_value = "ferroce")]
     pub driver: DeviceType,
 
@@ -174,7 +174,7 @@ impl Options {
     /// Names of the devices.
     pub fn devices(&self) -> [String; 2] {
         let prefix = match self.driver {
-            DeviceType::Ferroce => "fr",
+            DeviceType::Ferroce | DeviceType::FerroceDirect => "fr",
             DeviceType::Rxe => "rxe",
         };
         let given = self.device.clone().map(|devices| devices.0);

@@ -107,6 +107,9 @@ pub fn rebuild(packet: &Packet<'_>) -> Headers {
     if let Some(feth) = packet.feth() {
         headers = headers.feth(feth);
     }
+    if let Some(xrceth) = packet.xrceth() {
+        headers = headers.xrceth(xrceth);
+    }
     headers
 }
 
@@ -115,7 +118,7 @@ fn check_dropped(data: &[u8], reason: DropReason) {
     let long_enough = data.len() >= 12;
     let needed = match data.first() {
         Some(0x81) => Some(12 + 16 + 4),
-        Some(byte) if spec::is_reserved_in_rc(*byte) => Some(12 + 4),
+        Some(byte) if spec::is_reserved(*byte) => Some(12 + 4),
         Some(byte) => spec::row_of(*byte).map(|(_, headers)| 12 + headers + 4),
         None => None,
     };

@@ -17,8 +17,10 @@ use roce::{
         Msn,
         Pkey,
         Qpn,
-        Rkey, //
+        Rkey,
+        Srqn, //
     },
+    message::connection::Connection,
     psn::Psn,
     rc::{
         requester::{
@@ -55,7 +57,8 @@ use roce::{
         emit::Headers,
         opcode::{
             Opcode,
-            Operation, //
+            Operation,
+            Service, //
         },
         packet::Packet, //
     },
@@ -202,8 +205,7 @@ impl World {
     fn start(&mut self, bytes: &mut Bytes<'_>) {
         self.requester.init();
         self.requester.configure(&RequesterConfig {
-            dest_qpn: Qpn::new(2),
-            pkey: Pkey::DEFAULT,
+            connection: Connection::new(Service::Rc, Qpn::new(2)),
             first_psn: Psn::new(bytes.number(1 << 19)),
             path_mtu: Mtu::Mtu256,
             max_rd_atomic: MAX_RD_ATOMIC,
@@ -237,6 +239,7 @@ impl World {
                 wr_id,
                 op,
                 length,
+                srqn: Srqn::default(),
                 signaled,
                 solicited: flags & 8 != 0,
                 fence: flags & 9 == 9,

@@ -17,10 +17,10 @@ use roce::{
         Taken, //
     },
     id::{
-        Pkey,
         Qpn,
         Rkey, //
     },
+    message::connection::Connection,
     psn::Psn,
     rc::{
         replay::ReplayEntry,
@@ -46,7 +46,10 @@ use roce::{
     },
     wire::{
         aeth::Syndrome,
-        opcode::Operation,
+        opcode::{
+            Operation,
+            Service, //
+        },
         packet::Packet, //
     },
     wr::{
@@ -76,7 +79,7 @@ pub(super) struct TestContext {
     /// Accesses granted: address, length and right.
     granted: Vec<(Remote, u32, Access)>,
     /// A WRITE of several packets is in progress.
-    in_write: bool,
+    pub(super) in_write: bool,
     /// Number of calls with an effect. A check of a key has none.
     pub(super) calls: u64,
 }
@@ -257,8 +260,7 @@ pub fn responder(data: &[u8]) {
 fn start(responder: &mut Responder<Vec<ReplayEntry>>, bytes: &mut Bytes<'_>) {
     responder.init();
     responder.configure(&ResponderConfig {
-        dest_qpn: Qpn::new(2),
-        pkey: Pkey::DEFAULT,
+        connection: Connection::new(Service::Rc, Qpn::new(2)),
         expected_psn: Psn::new(bytes.number(1 << 19)),
         path_mtu: Mtu::Mtu256,
         access: Access::from_bits(u32::from(!bytes.byte())),
@@ -275,6 +277,7 @@ fn handle(
     let (calls, before) = (context.calls, responder.expected_psn());
     let ready = responder.state() == ResponderState::Ready;
     let (psn, outcome) = packet(bytes, before, |packet| {
+        context.in_write &= !packet.opcode().starts_message();
         loop {
             // Terminates: each repetition consumes result bits.
             match responder.handle_request(packet, context) {
@@ -322,7 +325,7 @@ fn send(responder: &mut Responder<Vec<ReplayEntry>>, context: &TestContext, byte
             assert!(both, "only an ACK may follow, after a sequence NAK");
         }
         match desc.source {
-            TxPayload::Remote(remote) => {
+            TxPayload::Remote(remote, _) => {
                 assert!(context.granted(remote, desc.length, Access::REMOTE_READ));
             }
             _ => {

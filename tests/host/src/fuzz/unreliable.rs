@@ -276,13 +276,16 @@ fn start(receiver: &mut UcReceiver, bytes: &mut Bytes<'_>) {
 fn handle(receiver: &mut UcReceiver, context: &mut TestContext, bytes: &mut Bytes<'_>) {
     let before = receiver.expected_psn();
     let (calls, state) = (context.calls, receiver.state());
-    let (psn, outcome) = packet(bytes, before, |packet| loop {
-        // Terminates: each repetition consumes result bits.
-        match receiver.handle_request(packet, context) {
-            Ok(Taken::Paused) => {
-                assert_eq!(receiver.expected_psn(), before, "the state is unchanged")
+    let (psn, outcome) = packet(bytes, before, |packet| {
+        context.in_write &= !packet.opcode().starts_message();
+        loop {
+            // Terminates: each repetition consumes result bits.
+            match receiver.handle_request(packet, context) {
+                Ok(Taken::Paused) => {
+                    assert_eq!(receiver.expected_psn(), before, "the state is unchanged");
+                }
+                outcome => return (packet.psn(), outcome),
             }
-            outcome => return (packet.psn(), outcome),
         }
     });
     let late = psn != before && before.since(psn) <= roce::uc::receiver::MAX_LATE_PACKETS;

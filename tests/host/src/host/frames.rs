@@ -3,6 +3,20 @@
 //! Conversion of planned packets to frames, and of frames to packets.
 
 use super::*;
+use roce::{
+    segmentation::{
+        gso::MAX_COALESCED_PACKETS,
+        super_packet::SuperPacketSize, //
+    },
+    wire::{
+        bth::BTH_LEN,
+        icrc::ICRC_LEN,
+        opcode::{
+            Opcode,
+            Position, //
+        }, //
+    }, //
+};
 
 /// Returns the payload of a request.
 ///
@@ -59,26 +73,68 @@ pub(super) fn split<'a>(
     })
 }
 
-/// Coalesces the packet in frame `first` with the following ones of its message. Returns the
-/// super-packet and the bytes of all.
-pub(super) fn coalesce<'a>(
-    mut packet: Packet<'a>,
-    first: &[u8],
-    following: &[Vec<u8>],
-    mtu: Mtu,
-) -> (Packet<'a>, Vec<u8>) {
-    let mut bytes = first.to_vec();
-    for frame in following {
-        let Ok(next) = Packet::parse(frame, frame.len() + 4) else {
-            break;
-        };
-        let Some(coalesced) = packet.coalesce(&next, mtu) else {
-            break;
-        };
-        packet = coalesced;
-        bytes.extend_from_slice(&frame[next.payload_offset()..]);
+/// Returns the super-packet of the first frames, as many as belong to one message, and the number of its packets.
+pub(super) fn coalesce(frames: &[Vec<u8>], mtu: Mtu) -> (Vec<u8>, u32) {
+    let packets: Vec<_> = frames
+        .iter()
+        .map_while(|frame| Packet::parse(frame, frame.len() + 4).ok())
+        .collect();
+    let first = &packets[0];
+    let full = u32_as_usize(mtu.bytes());
+    let continues = |&(last, next): &(&Packet<'_>, &Packet<'_>)| {
+        let (preceding, following) = (last.opcode(), next.opcode());
+        let requests_nothing = !last.ack_request() && !last.solicited();
+        last.payload_len() == full
+            && requests_nothing
+            && !preceding.ends_message()
+            && !following.starts_message()
+            && following.operation() == preceding.operation()
+            && next.psn() == last.psn().next()
+            && (1..=full).contains(&next.payload_len())
+            && (following.ends_message() || next.payload_len() == full)
+            && next.payload_offset() == BTH_LEN
+    };
+    let joined = packets.iter().zip(&packets[1..]).take_while(continues);
+    let count = (joined.count() + 1).min(u32_as_usize(MAX_COALESCED_PACKETS));
+    let last = &packets[count - 1];
+
+    let position = match (
+        first.opcode().starts_message(),
+        last.opcode().ends_message(),
+    ) {
+        (true, true) => Position::Only,
+        (true, false) => Position::First,
+        (false, true) => Position::Last,
+        (false, false) => Position::Middle,
+    };
+    let opcode = first.opcode();
+    let opcode = Opcode::of(
+        opcode.service(),
+        opcode.operation(),
+        position,
+        opcode.has_imm(),
+    );
+    let mut bytes = frames[0][..first.payload_offset()].to_vec();
+    bytes[0] = opcode.map_or(bytes[0], Opcode::to_byte);
+    // AckReq and the solicited-event bit are those of the last packet.
+    let last_frame = &frames[count - 1];
+    bytes[1] = bytes[1] & 0x7f | last_frame[1] & 0x80;
+    bytes[8] = bytes[8] & 0x7f | last_frame[8] & 0x80;
+    for (frame, packet) in frames.iter().zip(&packets).take(count) {
+        bytes.extend_from_slice(&frame[packet.payload_offset()..][..packet.payload_len()]);
     }
-    (packet, bytes)
+    (bytes, count as u32)
+}
+
+/// Parses what [`coalesce`] has returned.
+pub(super) fn parse_coalesced(bytes: &[u8], packets: u32, mtu: Mtu) -> Packet<'_> {
+    let size = SuperPacketSize {
+        len: bytes.len(),
+        packets,
+        longest: BTH_LEN + u32_as_usize(mtu.bytes()) + ICRC_LEN,
+    };
+    let (packet, _) = Packet::parse_super_packet(bytes, size).unwrap();
+    packet
 }
 
 /// Returns the frame of a packet or super-packet.

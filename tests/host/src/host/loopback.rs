@@ -76,7 +76,7 @@ impl Host {
         let mut failed_read = None;
         for desc in peer.responder.burst(limit).coalescing(max_packets) {
             let bytes = match desc.source {
-                TxPayload::Remote(remote) => {
+                TxPayload::Remote(remote, _) => {
                     let access = Access::REMOTE_READ;
                     if let Err(error) = peer.memory.check(remote, desc.length, access) {
                         failed_read = Some((desc.packets, error));

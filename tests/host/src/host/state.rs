@@ -6,10 +6,8 @@
 use super::*;
 use roce::{
     congestion::Algorithm,
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    id::Qpn,
+    message::connection::Connection,
     qp::state::{
         RecvAction,
         SendAction,
@@ -19,6 +17,7 @@ use roce::{
         requester::RequesterConfig,
         responder::ResponderConfig, //
     },
+    wire::opcode::Service,
     wr::WcOpcode, //
 };
 
@@ -34,8 +33,7 @@ pub(super) const fn requester_config(
     first_psn: Psn,
 ) -> RequesterConfig {
     RequesterConfig {
-        dest_qpn: peer_of(which),
-        pkey: Pkey::DEFAULT,
+        connection: Connection::new(Service::Rc, peer_of(which)),
         first_psn,
         path_mtu: setup.mtu,
         max_rd_atomic: setup.max_rd_atomic,
@@ -55,8 +53,7 @@ pub(super) const fn responder_config(
     expected_psn: Psn,
 ) -> ResponderConfig {
     ResponderConfig {
-        dest_qpn: peer_of(which),
-        pkey: Pkey::DEFAULT,
+        connection: Connection::new(Service::Rc, peer_of(which)),
         expected_psn,
         path_mtu: setup.mtu,
         access: setup.access,

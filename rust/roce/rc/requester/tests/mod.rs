@@ -26,6 +26,7 @@ use crate::{
         Pkey,
         Qpn, //
     },
+    message::connection::Connection,
     rc::testing::{
         ack,
         aeth_packet,
@@ -51,7 +52,8 @@ use crate::{
         aeth::Syndrome,
         opcode::{
             Operation,
-            Position, //
+            Position,
+            Service, //
         }, //
     },
     wr::Imm, //
@@ -112,7 +114,7 @@ impl ResponseContext for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>)
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Sets the partition key to send.
     fn set_pkey(&mut self, pkey: Pkey) {
-        self.config.pkey = pkey;
+        self.config.connection.pkey = pkey;
     }
 
     /// Sets the limit on data in flight.
@@ -133,8 +135,7 @@ impl Bench {
     /// A requester with `slots` slots.
     fn of(slots: usize, change: impl FnOnce(&mut RequesterConfig)) -> Self {
         let mut config = RequesterConfig {
-            dest_qpn: Qpn::new(2),
-            pkey: Pkey::DEFAULT,
+            connection: Connection::new(Service::Rc, Qpn::new(2)),
             first_psn: Psn::new(100),
             path_mtu: Mtu::Mtu256,
             max_rd_atomic: 2,

@@ -33,6 +33,22 @@ fn sends_count_when_complete_signaled_or_not() {
 }
 
 #[test]
+fn requests_are_accepted_once_there_is_storage() {
+    let mut bench = Bench::of(0, |_| {});
+    assert_eq!(bench.requester.post(request(SEND, 8)), None);
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.requester.set_slots(vec![Slot::EMPTY; 4]).len(), 0);
+    bench.requester.align(SlotIndex(2));
+    assert_eq!(bench.requester.free_slots(), 4);
+    assert_eq!(bench.post(SEND, 8), SlotIndex(2));
+    assert_eq!(bench.transmit().len(), 1);
+    // They are dropped with the storage.
+    assert_eq!(bench.requester.set_slots(vec![Slot::EMPTY; 2]).len(), 4);
+    assert_eq!(bench.requester.free_slots(), 2);
+    assert!(bench.requester.poll_completion().is_none());
+}
+
+#[test]
 fn a_message_is_segmented_at_the_mtu() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);

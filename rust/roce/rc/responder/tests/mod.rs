@@ -9,6 +9,7 @@ mod duplicates;
 mod errors;
 mod requests;
 mod responses;
+mod xrc;
 
 use super::*;
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
         Obstacle,
         Taken, //
     },
+    id::Pkey,
     rc::testing::{
         ack,
         aeth_packet,
@@ -26,7 +28,10 @@ use crate::{
         BurstLimit,
         TxPayload, //
     },
-    status::DropReason,
+    status::{
+        DropReason,
+        WcStatus, //
+    },
     wire::{
         aeth::Syndrome,
         opcode::{
@@ -36,7 +41,9 @@ use crate::{
     },
     wr::{
         BadRecv,
-        Imm, //
+        Imm,
+        RecvWr,
+        WcOpcode, //
     }, //
 };
 use std::{
@@ -69,6 +76,8 @@ enum HostCall {
     Flushed(u64, FlushScope, Placement),
     /// `invalidate`: the key.
     Invalidated(u32),
+    /// `select_srq` of one that is in the domain: the number.
+    Selected(u32),
     /// `complete_receive`: `wr_id`, status and length.
     Completed(u64, WcStatus, u32),
 }
@@ -87,6 +96,8 @@ struct Host {
     write_fault: Option<AccessError>,
     /// The next access finds that memory is not present.
     absent: bool,
+    /// The numbers of the SRQs of the domain.
+    srqs: Vec<u32>,
 }
 
 impl RecvContext for Host {
@@ -185,6 +196,14 @@ impl RequestContext for Host {
         Ok(())
     }
 
+    fn select_srq(&mut self, srqn: Srqn) -> bool {
+        let found = self.srqs.contains(&srqn.get());
+        if found {
+            self.host_calls.push(HostCall::Selected(srqn.get()));
+        }
+        found
+    }
+
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
         self.access_fault.map_or(Ok(()), Err)?;
         self.host_calls.push(HostCall::Invalidated(rkey.get()));
@@ -201,7 +220,7 @@ struct Bench {
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Sets the partition key to send.
     fn set_pkey(&mut self, pkey: Pkey) {
-        self.config.pkey = pkey;
+        self.config.connection.pkey = pkey;
     }
 }
 
@@ -212,8 +231,7 @@ impl Bench {
 
     fn with(change: impl FnOnce(&mut ResponderConfig)) -> Self {
         let mut config = ResponderConfig {
-            dest_qpn: Qpn::new(2),
-            pkey: Pkey::DEFAULT,
+            connection: Connection::new(Service::Rc, Qpn::new(2)),
             expected_psn: Psn::new(100),
             path_mtu: Mtu::Mtu256,
             access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
@@ -268,7 +286,7 @@ impl Bench {
         let burst = self.responder.burst(ALL);
         burst
             .filter_map(|segment| match segment.source {
-                TxPayload::Remote(remote) => Some((remote.va, segment.length)),
+                TxPayload::Remote(remote, _) => Some((remote.va, segment.length)),
                 _ => None,
             })
             .collect()

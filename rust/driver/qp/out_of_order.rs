@@ -14,7 +14,7 @@ use crate::{
 use kernel::prelude::*;
 use rdma::{
     net::rx::{
-        coalesced::CoalescedPackets,
+        packet::RxPacket,
         queue::KeptSkb,
         skb::RxSkb, //
     },
@@ -81,18 +81,15 @@ impl EarlyPackets {
     #[inline]
     pub(crate) fn admit(
         &self,
-        (psn, coalesced): (Psn, &CoalescedPackets<'_>),
+        (psn, packet): (Psn, &RxPacket<'_>),
         is_early: impl FnOnce() -> bool,
     ) -> Result<bool, DropReason> {
         match &self.0 {
-            Some(buffer) if is_early() => {
-                let first = coalesced.first();
-                match buffer.admission(psn, size_of(first.skb(), first.index())) {
-                    Admission::Keep => Ok(true),
-                    Admission::Repeated => Err(DropReason::AheadOfSequence),
-                    Admission::Full => Ok(false),
-                }
-            }
+            Some(buffer) if is_early() => match buffer.admission(psn, size_of(packet)) {
+                Admission::Keep => Ok(true),
+                Admission::Repeated => Err(DropReason::AheadOfSequence),
+                Admission::Full => Ok(false),
+            },
             _ => Ok(false),
         }
     }
@@ -100,7 +97,7 @@ impl EarlyPackets {
     /// Keeps `skb`, whose next packet has this PSN. Without memory it is lost.
     #[cold]
     pub(crate) fn keep(&mut self, port: &Port, psn: Psn, skb: RxSkb) {
-        let size = size_of(&skb, skb.current().index());
+        let size = size_of(&skb.current());
         // CAST: A buffer has at most 64 packets.
         let packets = size.packets as u16;
         match (&mut self.0, KeptSkb::new(skb)) {
@@ -150,10 +147,10 @@ impl EarlyPackets {
     }
 }
 
-/// Returns what a buffer counts whose packets before `index` are handled.
-fn size_of(skb: &RxSkb, index: u16) -> EarlySize {
+/// Returns what the buffer of `packet` counts, whose packets before that one are handled.
+fn size_of(packet: &RxPacket<'_>) -> EarlySize {
     EarlySize {
-        packets: skb.packets().saturating_sub(index).into(),
-        bytes: skb.memory().unsigned_abs(),
+        packets: packet.packets_left().into(),
+        bytes: packet.skb().memory().unsigned_abs(),
     }
 }

@@ -2,12 +2,21 @@
 
 //! Operations of send queue entries: the opcode, and the union whose layout depends on it.
 //!
-//! `wqe` calls this when it decodes an entry. An opcode that is not listed here is not available to user
-//! space. REG_MR in particular is absent: its entry would hold a kernel pointer.
+//! `wqe` calls this when it decodes an entry, or encodes one of a kernel consumer, whose opcodes are the same. An
+//! opcode that is not listed here is not available. REG_MR is no part of the ABI: only entries of kernel consumers
+//! have it.
 //!
 //! C headers: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h),
 //! [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
 
+use crate::abi::{
+    request::SendRules,
+    uverbs::{
+        flush_level,
+        opcode, //
+    }, //
+};
+use rdma::ib::wr_op::WrArgs;
 use roce::{
     access::{
         Access,
@@ -15,7 +24,8 @@ use roce::{
     },
     bind::{
         Bind,
-        FastReg, //
+        FastReg,
+        LocalRequest, //
     },
     id::{
         Lkey,
@@ -33,31 +43,9 @@ use roce::{
 };
 use zerocopy_derive::{
     FromBytes,
-    Immutable, //
+    Immutable,
+    IntoBytes, //
 };
-
-/// `enum ib_uverbs_wr_opcode`.
-mod opcode {
-    pub(super) const RDMA_WRITE: u32 = 0;
-    pub(super) const RDMA_WRITE_WITH_IMM: u32 = 1;
-    pub(super) const SEND: u32 = 2;
-    pub(super) const SEND_WITH_IMM: u32 = 3;
-    pub(super) const RDMA_READ: u32 = 4;
-    pub(super) const ATOMIC_CMP_AND_SWP: u32 = 5;
-    pub(super) const ATOMIC_FETCH_AND_ADD: u32 = 6;
-    pub(super) const LOCAL_INV: u32 = 7;
-    pub(super) const BIND_MW: u32 = 8;
-    pub(super) const SEND_WITH_INV: u32 = 9;
-    pub(super) const RDMA_READ_WITH_INV: u32 = 11;
-    pub(super) const FLUSH: u32 = 14;
-    pub(super) const ATOMIC_WRITE: u32 = 15;
-}
-
-/// `enum ib_flush_level`.
-mod flush_level {
-    pub(super) const RANGE: u8 = 0;
-    pub(super) const MR: u8 = 1;
-}
 
 /// Bytes of the union that an operation uses, at its start.
 pub(super) const UNION_BYTES: usize = size_of::<BindArgs>();
@@ -77,33 +65,24 @@ pub(super) struct WqeOp<'a> {
     pub(super) value: u64,
 }
 
-/// An operation on memory keys, which sends no packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum LocalRequest {
-    /// Invalidates a local memory key.
-    Invalidate(Rkey),
-    /// Binds a memory window.
-    Bind(Bind),
-    /// Registers pages. Only ULPs can request it.
-    Register(FastReg),
-}
-
 /// Union of an RDMA operation or ATOMIC WRITE.
-#[derive(FromBytes, Immutable)]
+#[derive(FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 struct RdmaArgs {
     remote_addr: u64,
     rkey: u32,
+    _reserved: u32,
 }
 
 /// Union of a FetchAdd or CmpSwap.
-#[derive(FromBytes, Immutable)]
+#[derive(FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 struct AtomicArgs {
     remote_addr: u64,
     compare_add: u64,
     swap: u64,
     rkey: u32,
+    _reserved: u32,
 }
 
 /// Union of a FLUSH.
@@ -119,7 +98,7 @@ struct FlushArgs {
 }
 
 /// Union of a datagram.
-#[derive(FromBytes, Immutable)]
+#[derive(FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 pub(super) struct DatagramArgs {
     pub(super) remote_qpn: u32,
@@ -141,6 +120,15 @@ struct BindArgs {
     access: u32,
 }
 
+/// Union of a REG_MR.
+#[derive(FromBytes, Immutable, IntoBytes)]
+#[repr(C)]
+struct RegisterArgs {
+    iova: u64,
+    key: u32,
+    access: u32,
+}
+
 /// What the body of an entry is.
 pub(super) enum BodyKind {
     /// An operation on memory keys has none.
@@ -156,7 +144,7 @@ pub(super) enum BodyKind {
 impl WqeOp<'_> {
     /// Returns what the body of the entry is. For an opcode that is not available, this is a list.
     #[inline]
-    pub(super) fn body_kind(&self) -> BodyKind {
+    pub(super) fn body_kind(&self, rules: SendRules) -> BodyKind {
         match self.opcode {
             opcode::SEND
             | opcode::SEND_WITH_IMM
@@ -165,15 +153,16 @@ impl WqeOp<'_> {
             | opcode::RDMA_WRITE_WITH_IMM => BodyKind::Payload,
             opcode::ATOMIC_WRITE => BodyKind::None,
             opcode::FLUSH if self.flush().is_some() => BodyKind::None,
-            _ => match self.local_request() {
+            _ => match self.local_request(rules) {
                 Some(local) => BodyKind::LocalRequest(local),
                 None => BodyKind::Scatter,
             },
         }
     }
 
-    /// Returns the operation, or `None` if it is not available to user space.
-    pub(super) fn operation(&self) -> Option<SendOp> {
+    /// Returns the operation, or `None` if it is not available to the consumer.
+    #[inline]
+    pub(super) fn operation(&self, rules: SendRules) -> Option<SendOp> {
         let imm = Some(Imm(self.ex));
         Some(match self.opcode {
             opcode::SEND => SendOp::Send { imm: None },
@@ -204,15 +193,17 @@ impl WqeOp<'_> {
             opcode::FLUSH => self.flush()?,
             opcode::LOCAL_INV => SendOp::Local(LocalOp::Invalidate),
             opcode::BIND_MW => SendOp::Local(LocalOp::Bind),
+            opcode::REG_MR if rules.is_kernel => SendOp::Local(LocalOp::Register),
             _ => return None,
         })
     }
 
     /// Returns the operation on memory keys, if the entry requests one.
-    fn local_request(&self) -> Option<LocalRequest> {
+    fn local_request(&self, rules: SendRules) -> Option<LocalRequest> {
         match self.opcode {
             opcode::LOCAL_INV => Some(LocalRequest::Invalidate(self.rkey_in_ex())),
             opcode::BIND_MW => self.bind().map(LocalRequest::Bind),
+            opcode::REG_MR if rules.is_kernel => self.register().map(LocalRequest::Register),
             _ => None,
         }
     }
@@ -228,8 +219,8 @@ impl WqeOp<'_> {
     }
 
     fn remote(&self) -> Option<Remote> {
-        let RdmaArgs { remote_addr, rkey } = self.union()?;
-        Some(remote_at(remote_addr, rkey))
+        let union: RdmaArgs = self.union()?;
+        Some(remote_at(union.remote_addr, union.rkey))
     }
 
     fn atomic(&self) -> Option<SendOp> {
@@ -278,6 +269,15 @@ impl WqeOp<'_> {
         })
     }
 
+    fn register(&self) -> Option<FastReg> {
+        let RegisterArgs { iova, key, access } = self.union()?;
+        Some(FastReg {
+            key,
+            access: Access::from_bits(access),
+            iova,
+        })
+    }
+
     /// Returns the rkey that takes the place of immediate data.
     fn rkey_in_ex(&self) -> Rkey {
         Rkey::new(u32::from_ne_bytes(self.ex))
@@ -287,6 +287,47 @@ impl WqeOp<'_> {
     fn union<T: zerocopy::FromBytes>(&self) -> Option<T> {
         T::read_from_prefix(self.union).ok().map(|(union, _)| union)
     }
+}
+
+/// Returns the union with the arguments `args`. A datagram gets `ah` as the number of its AH.
+pub(super) fn encode_args(args: &WrArgs, ah: u32) -> [u8; UNION_BYTES] {
+    match *args {
+        WrArgs::Send | WrArgs::Invalidate => [0; UNION_BYTES],
+        WrArgs::Write(remote) | WrArgs::Read(remote) => union_of(&RdmaArgs {
+            remote_addr: remote.addr,
+            rkey: remote.rkey,
+            _reserved: 0,
+        }),
+        WrArgs::Atomic {
+            remote,
+            compare_add,
+            swap,
+        } => union_of(&AtomicArgs {
+            remote_addr: remote.addr,
+            compare_add,
+            swap,
+            rkey: remote.rkey,
+            _reserved: 0,
+        }),
+        WrArgs::Register { key, iova, access } => union_of(&RegisterArgs { iova, key, access }),
+        WrArgs::Datagram {
+            remote_qpn,
+            remote_qkey,
+        } => union_of(&DatagramArgs {
+            remote_qpn,
+            remote_qkey,
+            _pkey_index: 0,
+            _reserved: 0,
+            ah,
+        }),
+    }
+}
+
+fn union_of(args: &(impl zerocopy::IntoBytes + zerocopy::Immutable)) -> [u8; UNION_BYTES] {
+    let mut union = [0; UNION_BYTES];
+    // Every variant fits.
+    let _ = args.write_to_prefix(&mut union);
+    union
 }
 
 fn remote_at(va: u64, rkey: u32) -> Remote {

@@ -4,6 +4,10 @@
 //!
 //! C header: [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
 
+use crate::abi::uverbs::{
+    imm_or_key,
+    wc_flags, //
+};
 use rdma::ib::wc::Wc;
 use zerocopy_derive::{
     FromBytes,
@@ -12,19 +16,10 @@ use zerocopy_derive::{
     KnownLayout, //
 };
 
-/// `enum ibv_wc_flags`: the first 40 bytes of the payload are a GRH, or an IP header in its place.
-const WC_GRH: u32 = 1;
-
-/// `enum ibv_wc_flags`: the completion carries immediate data.
-const WC_WITH_IMM: u32 = 1 << 1;
-
-/// `enum ibv_wc_flags`: the completion carries an invalidated rkey.
-const WC_WITH_INV: u32 = 1 << 3;
-
 /// Completion queue entry (`struct ib_uverbs_wc`).
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Cqe {
+pub(super) struct Cqe {
     wr_id: u64,
     status: u32,
     opcode: u32,
@@ -45,29 +40,20 @@ pub(crate) struct Cqe {
 
 impl Cqe {
     /// Size of one element of a completion ring: one cache line.
-    pub(crate) const ELEMENT_BYTES: usize = 64;
+    pub(super) const ELEMENT_BYTES: usize = 64;
 
     /// Converts `wc` to the layout of user space.
-    pub(crate) fn new(wc: &Wc) -> Self {
+    pub(super) fn new(wc: &Wc) -> Self {
         Self {
             wr_id: wc.wr_id,
             status: wc.status,
             opcode: wc.opcode,
             vendor_err: 0,
             byte_len: wc.byte_len,
-            ex: match (wc.invalidated, wc.imm) {
-                (Some(rkey), _) => rkey.to_ne_bytes(),
-                (None, imm) => imm.unwrap_or_default(),
-            },
+            ex: imm_or_key(wc),
             qp_num: wc.qp_num,
             src_qp: wc.src_qp,
-            wc_flags: if wc.imm.is_some() { WC_WITH_IMM } else { 0 }
-                | if wc.invalidated.is_some() {
-                    WC_WITH_INV
-                } else {
-                    0
-                }
-                | if wc.grh { WC_GRH } else { 0 },
+            wc_flags: wc_flags(wc),
             pkey_index: 0,
             slid: 0,
             sl: 0,
