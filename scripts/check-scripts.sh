@@ -95,3 +95,26 @@ oops int3 cc
 if stale_breakpoint "$log"; then echo "a breakpoint that was there"; exit 1; fi
 oops 'general protection fault' 0f
 if stale_breakpoint "$log"; then echo "not a breakpoint"; exit 1; fi
+
+# The cache: what was used for longest goes until the rest is within the limit; what is used, or was not made of a hash,
+# stays.
+kept=$(mktemp -d)
+trap 'rm -rf "$log" "$kept"' EXIT
+entry() { # NAME AGE: a MiB that was last used then
+	mkdir "$kept/$1"
+	head -c 1M /dev/urandom >"$kept/$1/data"
+	touch -d "$2" "$kept/$1"
+}
+entry root-0123456789ab '3 days ago'
+entry kernel-debug-0123456789ab '2 days ago'
+entry image-0123456789ab '1 day ago'
+entry kernel-7.3.4+deb13 '9 days ago'
+entry guest-0123456789ab '1 hour ago'
+entry target-0123456789ab now
+echo "$kept/gone" >"$kept/target-0123456789ab/checkout"
+entry target-ba9876543210 now
+echo "$kept" >"$kept/target-ba9876543210/checkout"
+FERROCE_CACHE=$kept FERROCE_CACHE_MIB=5 scripts/cache.sh
+[ "$(cd "$kept" && echo *)" = 'guest-0123456789ab image-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]
+FERROCE_CACHE=$kept FERROCE_CACHE_MIB=1 scripts/cache.sh
+[ "$(cd "$kept" && echo *)" = 'guest-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]

@@ -94,7 +94,9 @@ def check_heads(report):
         except UnicodeDecodeError:
             continue
         head = text.splitlines()[:3]
-        if not any("SPDX-License-Identifier: GPL-2.0" in line for line in head):
+        # A header of user space may be used by programs of any license.
+        license = "((GPL-2.0 WITH Linux-syscall-note)" if "/uapi/" in str(path) else "GPL-2.0"
+        if not any(f"SPDX-License-Identifier: {license}" in line for line in head):
             report.add(path, 1, "no SPDX-License-Identifier: GPL-2.0 in the first lines")
         if path.endswith(".rs") and "//!" not in text:
             report.add(path, 1, "no head comment (//!) that says what the file owns")

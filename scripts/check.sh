@@ -15,7 +15,7 @@
 # `# vm:` lines every other run, and every other suite, a script without a number.
 #
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
-# user-mode Linux there are no two machines.
+# user-mode Linux there are no two machines. Those that need no other driver also run with PROVIDER=direct.
 #
 # As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
 # half of the time. Logs stay in build/check. The last line is `N passed, N failed, N skipped`, and the exit code is 0
@@ -68,7 +68,7 @@ sample() {
 
 # vm_steps FILE: one for each of its `# vm:` and `# long:` lines.
 vm_steps() {
-	local name=${1##*/} word line plain with number=0 long=0 label kernel kernels
+	local name=${1##*/} word line plain with number=0 long=0 label kernel kernels direct=$'\n'
 	while read -r word line; do
 		with=others
 		case $line in
@@ -85,6 +85,17 @@ vm_steps() {
 		fi
 		[[ $line != *KERNEL=* ]] || label+=:$(sed 's/.*KERNEL=\([a-z]*\).*/\1/' <<<"$line")
 		printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$label" "$with" "$line" "$1"
+		case $LONG-$word-$name-$line in
+		*TOPOLOGY=pair* | *DRIVER=* | *PROVIDER=* | *VM_ICOUNT=* | *VM_PLUGIN=*) ;;
+		1-vm:-[0-9]*)
+			plain="$(sed 's/ *KERNEL=[a-z]*//' <<<"$line") PROVIDER=direct KERNEL=umdebug"
+			if [[ $direct != *$'\n'"$plain"$'\n'* ]] && ! grep -qx "# vm: $plain" "$1"; then
+				direct+=$plain$'\n'
+				printf 'vm/%s:%s:direct %s env %s scripts/vm.sh %s\n' "${name%.sh}" "${label%%:*}" \
+					"$with" "$plain" "$1"
+			fi
+			;;
+		esac
 		plain=${line/ KERNEL=umdebug/}
 		case $LONG-$word-$name-$line in
 		1-vm:-[0-9]*TOPOLOGY=pair*) kernels=(debug) ;;
@@ -238,6 +249,7 @@ run_steps() {
 	done 3<<<"$1"
 }
 
+scripts/cache.sh
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
 REACHED=$(reached)

@@ -30,7 +30,7 @@ mode=write
 [ "${1-}" != --check ] || { mode=check; shift; }
 cd "$SRC"
 if [ $# = 0 ]; then
-	mapfile -t files < <(find rust tests \( -name target -o -path rust/linux \) -prune -o -name '*.rs' \
+	mapfile -t files < <(find rust tests tools \( -name target -o -path rust/linux \) -prune -o -name '*.rs' \
 		-not -name bindings_generated.rs -print 2>/dev/null | sort)
 	set -- "${files[@]}"
 fi

@@ -136,7 +136,7 @@ made() {
 		fi
 		flock -u "$lock_fd"
 	fi
-	echo "$dir"
+	hand_out "$dir"
 }
 
 kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
@@ -165,4 +165,4 @@ if [ ! -d "$dir" ]; then
 		mv "$dir.new" "$dir"
 	fi
 fi
-echo "$dir"
+hand_out "$dir"

@@ -33,6 +33,9 @@ if [ "${1-}" = --inside ]; then
 	# A host toolchain's settings would be obeyed by the root's.
 	unset RUSTFLAGS RUSTC RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
 	export CARGO_HOME=$CACHE/cargo CARGO_TARGET_DIR=$CACHE/target-$(key "$SRC")
+	mkdir -p "$root$CARGO_TARGET_DIR"
+	echo "$SRC" >"$root$CARGO_TARGET_DIR/checkout"
+	touch "$root$CARGO_TARGET_DIR"
 	exec chroot "$root" /bin/bash -c 'cd "$1" && shift && exec "$@"' in-root "$cwd" "$@"
 fi
 

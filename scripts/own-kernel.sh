@@ -149,4 +149,4 @@ if [ ! -e "$dir/release" ]; then
 		mv "$dir/release.new" "$dir/release"
 	fi
 fi
-echo "$dir"
+hand_out "$dir"

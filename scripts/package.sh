@@ -7,12 +7,14 @@
 #	ferroce-dkms              the sources, for DKMS
 #	ferroce-common            what both need: service, manual, settings of modprobe
 #	ferroce-as-rxe            settings of modprobe that put ferroce in the place of rdma_rxe
+#	ferroce-provider          the provider for libibverbs
 #	ferroce-sandbox           ferroce-run, with a kernel of its own
 #
-# package.sh --modules DIRECTORY: only the first; --sources: only the next three; --sandbox: only the last, and the
-# same as an archive to unpack anywhere. Without an option, all but the last are made. package.sh --install: puts the
-# module for that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The
-# texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
+# package.sh --modules DIRECTORY: only the first; --sources: only the next three; --provider: only the provider;
+# --sandbox: only the last, and the same as an archive to unpack anywhere. Without an option, all but the last are made.
+# package.sh --install: puts the module for that kernel, and the files of ferroce-common, where this machine looks for
+# them, or below DESTDIR. The texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version,
+# for tests.
 #
 # SIGNING_KEY=FILE and SIGNING_CERT=FILE (PEM) sign the module; SIGNING_PIN is the key's password.
 #
@@ -128,6 +130,18 @@ package() {
 	echo "$file"
 }
 
+# provider: ferroce.driver is no file for users to change. As a conffile it would stay after the library is removed, and
+# every program of verbs would warn of it.
+provider() {
+	local libraries=$1/usr/lib/x86_64-linux-gnu/libibverbs made
+	made=$("$SRC/scripts/provider.sh")
+	mkdir -p "$libraries"
+	cp -P "$made"/*.so "$libraries/"
+	"$SRC/scripts/in-root.sh" strip --strip-unneeded "$libraries/libferroce.so" </dev/null
+	chmod 644 "$libraries/libferroce.so"
+	install -D -m 644 "$made/ferroce.driver" "$1/etc/libibverbs.d/ferroce.driver"
+}
+
 # sandbox: the archive and the package of the tree that sandbox.sh makes.
 sandbox() {
 	local tree file=$out/ferroce-sandbox_${VERSION}_amd64.tar.zst
@@ -147,9 +161,10 @@ what=all
 case $# in
 1) out=$1 ;;
 2) what=$1 out=$2 ;;
-*) die "usage: package.sh [--modules | --sources | --sandbox] DIRECTORY | --install" ;;
+*) die "usage: package.sh [--modules | --sources | --provider | --sandbox] DIRECTORY | --install" ;;
 esac
-if [ "$what" != --sandbox ]; then
+architecture=amd64 release=-
+if [ "$what" != --sandbox ] && [ "$what" != --provider ]; then
 	kernel=$("$SRC/scripts/kernel.sh")
 	release=$(<"$kernel/release")
 	architecture=$(architecture_of "$release")
@@ -168,9 +183,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 if [ "$what" = --sandbox ]; then
-	architecture=amd64
 	sandbox
 	exit
+fi
+if [ "$what" = --provider ] || [ "$what $architecture" = "all amd64" ]; then
+	provider "$work/provider"
+	package provider amd64 "$work/provider"
+	[ "$what" = all ] || exit 0
 fi
 if [ "$what" != --sources ]; then
 	clean_module "$work/modules/usr/lib/modules/$release/updates/ferroce.ko"

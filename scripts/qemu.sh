@@ -8,6 +8,7 @@
 
 MACHINE_CPUS=${VM_CPUS:-2}
 JOB_SIZE=64M
+PLUGIN_OFFSET=$((63 << 20)) PLUGIN_SIZE=$((1 << 20))
 
 # machine_kernel stock|debug|debugrt|kcsan: the differences. KASAN needs an eighth of the memory, and its quarantine
 # more; every access is checked, so everything takes several times as long.
@@ -154,6 +155,10 @@ accelerator() {
 		echo icount
 		return
 	fi
+	if [ -n "${VM_PLUGIN-}" ]; then
+		echo tcg
+		return
+	fi
 	if [ "$(<"$IMAGE/arch")" != "$(dpkg --print-architecture 2>/dev/null || echo amd64)" ]; then
 		echo tcg
 		return
@@ -227,8 +232,10 @@ saved_state() {
 }
 
 # machine_run DIR ACCELERATOR NETDEV: a machine that does the job in DIR/job: resumed where
-# that is quicker, else booted.
+# that is quicker, else booted. A plugin is no part of the machine, and writes where the job's disk is empty.
 machine_run() {
+	[ -z "${PLUGIN-}" ] ||
+		set -- "$@" -plugin "file=$PLUGIN,result=$1/job,offset=$PLUGIN_OFFSET,size=$PLUGIN_SIZE"
 	if [ "$2" != tcg ] || [ -n "${VM_COLD-}" ]; then
 		boot "$@"
 	else

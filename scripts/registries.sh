@@ -76,4 +76,4 @@ if [ ! -d "$out" ]; then
 		mv "$out.new" "$out"
 	fi
 fi
-echo "$out"
+hand_out "$out"

@@ -5,7 +5,7 @@
 #
 #	bin/ferroce-run               the program
 #	lib/ferroce-sandbox/linux     the kernel, a program, too
-#	lib/ferroce-sandbox/guest     what a machine starts on: init, modules, mount points
+#	lib/ferroce-sandbox/guest     what a machine starts on: init, modules, provider, mount points
 #	lib/ferroce-sandbox/stock     Debian's kernel, and the same for it, for those that have QEMU
 #	share/doc/ferroce-sandbox     licences, and where the sources are
 #
@@ -34,13 +34,15 @@ fixed_places() {
 	export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/mnt/="
 }
 
-programs() {
+programs() { # PROVIDER
 	local target=$CARGO_TARGET_DIR/$TARGET/release
 	(cd /mnt/ferroce && cargo build --quiet "${LINKING[@]}")
 	install -D "$target/ferroce-run" "$OUT/bin/ferroce-run"
 	install -D "$target/init" "$GUEST/init"
 	strip "$OUT/bin/ferroce-run" "$GUEST/init"
-	mkdir -p "$GUEST/bin"
+	mkdir -p "$GUEST"/{bin,provider}
+	cp -P "$1"/*.so "$GUEST/provider/"
+	strip --strip-unneeded "$GUEST/provider/libferroce.so"
 	ln "$GUEST/init" "$GUEST/bin/ferroce-on"
 }
 
@@ -71,7 +73,7 @@ stock() {
 	cp -rs "$1/modules/$release" "$OUT/installed/usr/lib/modules/"
 	touch "$OUT/installed/usr/lib/modules/$release"/modules.{order,builtin}
 	depmod -b "$OUT/installed" "$release" 2>/dev/null
-	cp -r "$GUEST/init" "$GUEST/bin" "$init/"
+	cp -r "$GUEST/init" "$GUEST/bin" "$GUEST/provider" "$init/"
 	cp "$2" "$modules/updates/ferroce.ko"
 	for name in $STOCK_MODULES rdma_rxe; do
 		# What is not a module is part of the kernel.
@@ -149,7 +151,7 @@ if [ "${1-}" = --inside ]; then
 	shift 2
 	cd "$SRC"
 	fixed_places
-	programs
+	programs "$5"
 	kernel "$1" "$2"
 	stock "$3" "$4"
 	licences "$1"
@@ -161,12 +163,13 @@ made_of() {
 	(cd "$SRC" &&
 		find rust/sandbox tests/Cargo.lock scripts/{sandbox.sh,versions} -type f -exec sha256sum {} + | sort)
 	sha256sum "$module" "$stock_module" | cut -c1-64
-	echo "$kernel $stock"
+	echo "$kernel $stock $provider"
 }
 
 lock sandbox
 kernel=$("$SRC/scripts/kernel.sh" -k uml)
 module=$("$SRC/scripts/build.sh" -k uml)
+provider=$("$SRC/scripts/provider.sh")
 stock=$("$SRC/scripts/kernel.sh")
 if [ "${1-}" = --release ]; then
 	stock_module=$(packed_module "$stock")
@@ -179,7 +182,7 @@ if [ ! -d "$out" ]; then
 	find "$SRC/build/sandbox" -maxdepth 1 -name 'tree-*' -mmin +600 -exec rm -rf {} + 2>/dev/null || true
 	rm -rf "$out.new"
 	"$SRC/scripts/in-root.sh" "$SRC/scripts/sandbox.sh" --inside "$out.new" \
-		"$kernel" "$module" "$stock" "$stock_module" </dev/null >&2
+		"$kernel" "$module" "$stock" "$stock_module" "$provider" </dev/null >&2
 	mv "$out.new" "$out"
 fi
 echo "$out"

@@ -75,4 +75,4 @@ if [ ! -d "$root" ]; then
 	lock root
 	[ -d "$root" ] || build
 fi
-echo "$root"
+hand_out "$root"

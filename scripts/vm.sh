@@ -6,6 +6,8 @@
 #
 #	DRIVER=ferroce|rxe|none       which driver is set up
 #	PEER_DRIVER=ferroce|rxe|none  and at the other end, if there is one (default: the same)
+#	PROVIDER=rxe|direct|present   user space of ferroce: that of rdma_rxe; its own, on devices of its own link type;
+#	                              both, its own in /ferroce/provider
 #	TOPOLOGY=single|netns|pair    one device; two namespaces joined by veth; two machines
 #	VM_TIMEOUT=600                seconds for the run
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
@@ -17,6 +19,7 @@
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_ICOUNT=1                   one processor, whose clock counts instructions; boots
 #	VM_COLD=1                     boots instead of resuming a saved machine
+#	VM_PLUGIN=1                   tests/plugin counts in QEMU, and writes to the last MiB of the job's disk
 #	VM_RIVALS=1                   a benchmark: warnings that come out of another driver do not count
 #	VM_MACHINE=, VM_KERNEL=, VM_QEMU=  another type of machine, another image of the kernel, more arguments of QEMU
 #	VM_IMAGE=suites               a guest with the programs of the big suites
@@ -70,6 +73,11 @@ for driver in "$DRIVER" "$PEER_DRIVER"; do
 	*) die "DRIVER is ferroce, rxe or none, not '$driver'" ;;
 	esac
 done
+PROVIDER=${PROVIDER:-rxe}
+case $PROVIDER in
+rxe | direct | present) ;;
+*) die "PROVIDER is rxe, direct or present, not '$PROVIDER'" ;;
+esac
 case $TOPOLOGY in
 single | netns) nodes=(a) ;;
 pair) nodes=(a b) ;;
@@ -90,8 +98,11 @@ make_job() {
 	cp "$script" "$job/run.sh"
 	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
+	[ "$PROVIDER" = rxe ] || cp -rL "$("$SRC/scripts/provider.sh")" "$job/provider"
+	[ "$PROVIDER" != present ] || "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
+			PROVIDER "$PROVIDER" \
 			NOW "$(date +%s)" VM_LIB /ferroce/lib.sh KERNEL "$kernel" SLOWNESS "$SLOWNESS"
 		[ -z "${SEED-}" ] || printf 'SEED=%q\n' "$SEED"
 		# Settings of a test's own.
@@ -176,6 +187,8 @@ else
 	machine_kernel "$kernel"
 	machine_arch
 fi
+PLUGIN=
+if [ -n "${VM_PLUGIN-}" ]; then PLUGIN=$("$SRC/scripts/plugin.sh" "${MACHINE_QEMU-}"); fi
 MODULE=
 if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	given=FERROCE_KO

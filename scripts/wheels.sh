@@ -32,4 +32,4 @@ if [ ! -d "$out" ]; then
 		mv "$out.new" "$out"
 	fi
 fi
-echo "$out"
+hand_out "$out"

@@ -46,4 +46,4 @@ if [ ! -d "$root" ]; then
 	lock machine
 	[ -d "$root" ] || build
 fi
-echo "$root"
+hand_out "$root"

@@ -86,6 +86,7 @@ installation() {
 	check "and describes its parameters" described
 	check "and is signed with the key of DKMS" signed_by_dkms
 	check "rdma link add finds it" resolves rdma-link-ferroce
+	check "for both of its link types" resolves rdma-link-ferroce_direct
 	for module in ib_core udp_tunnel ip6_udp_tunnel ib_uverbs; do
 		check "modprobe brings $module" brings "$module"
 	done
@@ -129,6 +130,21 @@ ready_made() {
 	removal "ferroce-modules-$RELEASE" ferroce-common ferroce-as-rxe
 }
 
+# registers LIBRARY: it links with this libibverbs, and says nothing of its version. There are no devices here.
+registers() { ! LD_PRELOAD=$1 ibv_devices 2>&1 | grep -E '^ferroce:|cannot be preloaded|symbol lookup error'; }
+
+provider() {
+	check "the provider installs" apt install "$(deb ferroce-provider "$NEW")"
+	for library in /usr/lib/*/libibverbs/libferroce-rdmav34.so; do
+		check "libibverbs takes it" registers "$library"
+	done
+	check "apt removes it" apt remove ferroce-provider
+	check "with the file by which programs would miss it" gone /etc/libibverbs.d/ferroce.driver
+	check "dpkg purges it" dpkg --purge ferroce-provider
+	snapshot /tmp/after
+	check "no file is left of it" unchanged /tmp/before /tmp/after
+}
+
 snapshot /tmp/before
 bad_kernels
 bad_tools
@@ -138,4 +154,5 @@ upgrade
 kernel_changes
 removal ferroce-dkms ferroce-common
 ready_made
+provider
 echo "1..$NUMBER"

@@ -142,6 +142,12 @@ device_is_there() { run -- sh -c 'ibv_devinfo -d $FERROCE_DEVICE' | grep PORT_AC
 other_driver_is_there() {
 	run --driver rxe -- sh -c 'ibv_devinfo -d rxe0; cat /sys/module/rdma_rxe/initstate' | grep live
 }
+# Programs find the provider without a setting of theirs, and no other can drive the device.
+own_provider_is_there() {
+	run --driver ferroce_direct -- sh -c 'echo $FERROCE_DRIVER; ibv_devinfo -d $FERROCE_DEVICE' >out
+	grep ferroce_direct out && grep PORT_ACTIVE out &&
+		! run --driver ferroce_direct -- env -u RDMAV_DRIVERS ibv_devinfo
+}
 device_has_its_name() { run --device mlx5_0 -- ibv_devinfo -d mlx5_0 | grep PORT_ACTIVE; }
 
 # Starts a server, and waits until it listens, on port 18515.
@@ -321,10 +327,12 @@ fi
 
 check "a device is there" device_is_there
 check "rdma_rxe's is there" other_driver_is_there
+check "so are those of the own provider" own_provider_is_there
 check "a device has the name that is asked for" device_has_its_name
 check "one device carries messages" one_device_carries
 check "two namespaces carry messages" namespaces_carry
 check "two namespaces carry messages over rdma_rxe" namespaces_carry --driver rxe
+check "two namespaces carry messages over the own provider" namespaces_carry --driver ferroce_direct
 check "two namespaces carry messages with loss" namespaces_carry --loss 1%
 check "two machines carry messages" machines_carry 2
 check "four machines carry messages" machines_carry 4

@@ -12,7 +12,7 @@
 
 X=${DEV}x
 
-add() { rdma link add "$1" type "$DRIVER" netdev "$2"; }
+add() { rdma link add "$1" type "$LINK_TYPE" netdev "$2"; }
 
 # logged TEXT: true if the kernel log contains the text since the last mark.
 logged() { dmesg | tac | sed '/ferroce-test:/q' | grep -q "$1"; }
@@ -84,14 +84,14 @@ holder=$!
 within 30 bash -c '[ -n "$(ip netns exec c ss -Huln "sport = :4791")" ]'
 mark "port taken"
 check_fails "A device is refused where an application holds port 4791" \
-	ip netns exec c rdma link add "$X" type "$DRIVER" netdev c0
+	ip netns exec c rdma link add "$X" type "$LINK_TYPE" netdev c0
 if [ "$DRIVER" = ferroce ]; then
 	check "The kernel log names the port" logged 4791
 fi
 check "The failed attempt leaves no device" not has_device "$X"
 kill "$holder"
 wait "$holder" 2>/dev/null
-check "A device is accepted once the port is free" ip netns exec c rdma link add "$X" type "$DRIVER" netdev c0
+check "A device is accepted once the port is free" ip netns exec c rdma link add "$X" type "$LINK_TYPE" netdev c0
 check "The device is active in its namespace" within 5 port_is "$X" ACTIVE
 ip netns del c
 check "The device is removed with its namespace" within 20 not has_device "$X"

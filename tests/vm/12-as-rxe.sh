@@ -25,7 +25,7 @@ logged() { [ "$(dmesg | tac | sed '/ferroce-test:/q' | grep -c "$1")" = 1 ]; }
 is_busy() { ! "$@" >/tmp/busy 2>&1 && grep -q 'resource busy' /tmp/busy; }
 
 # is_ours DEVICE: whether it is a device of ferroce, of either type.
-is_ours() { [ "$(<"/sys/class/infiniband/$1/node_desc")" = ferroce ]; }
+is_ours() { [[ $(<"/sys/class/infiniband/$1/node_desc") == ferroce* ]]; }
 
 rxe_first() {
 	modprobe rdma_rxe

@@ -31,4 +31,6 @@ fi
 
 check "The neighbour entries are permanent" keep_neighbours
 python_tests kept.py
+# The last packets would wait for minutes, and the module for them.
+tc qdisc del dev "$NETDEV" root
 finish

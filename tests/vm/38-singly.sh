@@ -40,5 +40,20 @@ check "Also those of the responses" eval "at_peer nft list table inet t | grep -
 nft delete table inet t
 at_peer nft delete table inet t
 
+# A single packet without an ICRC has the size of its entry in that place: here a WRITE of 64 bytes, or an ACK.
+drops_single() { # RULE [COMMAND...]
+	"${@:2}" nft add table inet t
+	"${@:2}" nft add chain inet t in '{ type filter hook input priority 0; }'
+	"${@:2}" nft add rule inet t in udp dport 4791 "$1" counter drop
+}
+drops_single '@th,800,32 0x005c0001'
+few "Short WRITEs" perftest ib_write_bw -s 64 -n 1000
+check "The firewall dropped packets without an ICRC" eval "nft list table inet t | grep -q 'packets [1-9]'"
+nft delete table inet t
+drops_single '@th,192,32 0x00100001' at_peer
+few "Their ACKs" perftest ib_write_bw -s 64 -n 1000
+check "The firewall dropped ACKs without an ICRC" eval "at_peer nft list table inet t | grep -q 'packets [1-9]'"
+at_peer nft delete table inet t
+
 grows "Where such buffers pass, they are sent" "-gt 0" "$DEV" rcvd_bursts perftest ib_write_bw -s 65536 -n 50
 finish

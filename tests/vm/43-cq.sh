@@ -5,6 +5,7 @@
 #	v0 [DEV] ------ v1      the device talks to itself
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 
 cd "${VM_LIB%/*}" && exec python3 cq.py ${CQ_TESTS-}

@@ -7,6 +7,7 @@
 #
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
+# vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 
 cd "${VM_LIB%/*}" && exec python3 -c "

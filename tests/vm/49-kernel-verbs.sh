@@ -21,14 +21,7 @@ if [ ! -f /ferroce/consumer.ko ]; then
 	skip "Kernel verbs" "the module comes with a build of ferroce"
 	finish
 fi
-# Inject failures also into allocations that may sleep and into single pages. No stack trace for each: it would look
-# like a warning.
-for cause in failslab fail_page_alloc; do
-	[ -d "/sys/kernel/debug/$cause" ] || continue
-	echo N >"/sys/kernel/debug/$cause/ignore-gfp-wait"
-	echo 0 >"/sys/kernel/debug/$cause/verbose"
-	[ "$cause" = failslab ] || echo 0 >"/sys/kernel/debug/$cause/min-order"
-done
+fail_all_kinds
 # objects: the objects of the device in the core's resource tracking.
 objects() { rdma resource show "$DEV"; }
 objects >/tmp/objects

@@ -9,6 +9,7 @@
 # HOSTILE_ROUNDS and SEED control the random part.
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
+# vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 
 . "$VM_LIB"
 

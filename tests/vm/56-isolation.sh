@@ -64,7 +64,7 @@ device_above() {
 	modprobe macvlan 2>/dev/null
 	ip link add link v0 name m0 netns c type macvlan mode bridge || return
 	address m0 10.6.0.1 fd06::1 c
-	check "A macvlan in c carries a device" in_c rdma link add Z type "$DRIVER" netdev m0
+	check "A macvlan in c carries a device" in_c rdma link add Z type "$LINK_TYPE" netdev m0
 	ABOVE=Z ABOVE_GID=$(gid_index Z 10.6.0.1) python_tests groups_apart.py
 	check "The device over a macvlan is removed" in_c rdma link del Z
 	ip netns del c
@@ -96,8 +96,8 @@ elif exclusive >/tmp/exclusive; then
 	ip link add c0 netns c type veth peer name d0 netns d
 	address c0 10.0.8.1 fd08::1 c
 	address d0 10.0.8.2 fd08::2 d
-	check "Namespace c has a device" in_c rdma link add X type "$DRIVER" netdev c0
-	check "Namespace d has a device" in_d rdma link add Y type "$DRIVER" netdev d0
+	check "Namespace c has a device" in_c rdma link add X type "$LINK_TYPE" netdev c0
+	check "Namespace d has a device" in_d rdma link add Y type "$LINK_TYPE" netdev d0
 	check "Both devices are ready" within 10 eval 'ready X in_c && ready Y in_d'
 	check "sysfs in c shows its own device" in_c test -e /sys/class/infiniband/X
 	check_fails "sysfs in c does not show the device of d" in_c test -e /sys/class/infiniband/Y

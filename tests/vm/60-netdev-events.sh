@@ -14,7 +14,7 @@ X=${DEV}x
 IP=10.0.9.1
 in=()
 
-add() { "${in[@]}" rdma link add "$X" type "$DRIVER" netdev "$1"; }
+add() { "${in[@]}" rdma link add "$X" type "$LINK_TYPE" netdev "$1"; }
 
 make_link() { # NETDEV PEER
 	"${in[@]}" ip link add "$1" type veth peer name "$2"

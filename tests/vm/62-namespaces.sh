@@ -43,8 +43,8 @@ address d0 10.0.8.2 fd08::2 d
 ip -n c link set lo up
 ip -n d link set lo up
 
-check "rdma link add creates a device inside a namespace" in_c rdma link add X type "$DRIVER" netdev c0
-check "rdma link add creates a device in another namespace" in_d rdma link add Y type "$DRIVER" netdev d0
+check "rdma link add creates a device inside a namespace" in_c rdma link add X type "$LINK_TYPE" netdev c0
+check "rdma link add creates a device in another namespace" in_d rdma link add Y type "$LINK_TYPE" netdev d0
 check "The first namespace does not see the devices" sh -c '! rdma link | grep -q "[XY]/1"'
 check "Each namespace sees its own device" sh -c \
 	'ip netns exec c rdma link | grep -q X/1 && ip netns exec d rdma link | grep -q Y/1'

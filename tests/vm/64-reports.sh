@@ -67,7 +67,7 @@ no_device_on_a_vlan() {
 	ip link add link v0 name v0.5 type vlan id 5 && ip link add link v0.5 name v0.5.6 type vlan id 6 || return
 	for netdev in v0.5 v0.5.6; do
 		mark "$netdev"
-		check_fails "A device on $netdev is refused" rdma link add frv type "$DRIVER" netdev "$netdev"
+		check_fails "A device on $netdev is refused" rdma link add frv type "$LINK_TYPE" netdev "$netdev"
 		check "The refusal names the interface whose device serves $netdev" logged \
 			"$netdev: a VLAN has no device of its own; a device on v0 has its addresses"
 	done
@@ -93,8 +93,8 @@ pods() {
 	done
 	address p0 10.6.0.1 fd06::1 p
 	address p1 10.6.0.2 fd06::2 q
-	check "$name: the first pod has a device" in_p rdma link add P type "$DRIVER" netdev p0
-	check "$name: the second pod has a device" in_q rdma link add Q type "$DRIVER" netdev p1
+	check "$name: the first pod has a device" in_p rdma link add P type "$LINK_TYPE" netdev p0
+	check "$name: the second pod has a device" in_q rdma link add Q type "$LINK_TYPE" netdev p1
 	check "$name: each device has the address of its pod" within 10 eval 'has_gid P 10.6.0.1 && has_gid Q 10.6.0.2'
 	check "$name: the device of the host has no address of a pod" \
 		not eval "has_gid $DEV 10.6.0.1 || has_gid $DEV 10.6.0.2"
@@ -130,7 +130,7 @@ first_client() {
 	address d0 10.9.0.1 fd09::1
 	local round fine=0 server
 	for ((round = 0; round < 20; round++)); do
-		rdma link add D type "$DRIVER" netdev d0 && has_gid D 10.9.0.1 && rdma link del D && fine=$((fine + 1))
+		add_device D "$DRIVER" d0 && has_gid D 10.9.0.1 && rdma link del D && fine=$((fine + 1))
 	done
 	check "The GID of a dummy is there when rdma link add returns ($fine of 20)" [ "$fine" = 20 ]
 	add_device D "$DRIVER" d0
@@ -366,7 +366,7 @@ removals() {
 	for ((round = 0; round < 15; round++)); do
 		ip netns add r
 		ip link add r0 netns r type veth peer name r1
-		ip netns exec r rdma link add R type "$DRIVER" netdev r0 || return
+		ip netns exec r rdma link add R type "$LINK_TYPE" netdev r0 || return
 		pids=()
 		{ sleep "0.00$((RANDOM % 9))"; rdma link del R; } 2>/dev/null &
 		pids+=($!)
@@ -395,7 +395,7 @@ path_mtus() {
 		timeout 20 ibv_rc_pingpong -d "$DEV" -g "$GID4" -m 4096 "$PEER_ADDR"
 	ip link set "$NETDEV" mtu "$MTU"
 	at_peer ip link set "$PEER_NETDEV" mtu "$MTU"
-	rdma link add L type "$DRIVER" netdev lo
+	rdma link add L type "$LINK_TYPE" netdev lo
 	check "A device on lo has the largest MTU" within 5 attribute_is L active_mtu '^4096'
 	# Not longer than a port carries: the packets of 4096 bytes arrive.
 	apart "RC with the largest path MTU over lo" 1 long_over_lo
@@ -430,7 +430,7 @@ adapter() {
 		ip netns exec x rdma link add rxe7 type rxe netdev x0; then
 		ip netns exec x ip link add link x0 name x2 type macvlan
 		mark "rdma_rxe below"
-		ip netns exec x rdma link add A type "$DRIVER" netdev x2 2>/dev/null
+		ip netns exec x rdma link add A type "$LINK_TYPE" netdev x2 2>/dev/null
 		check "A device of rdma_rxe is no adapter" not logged "the adapter may keep"
 		rdma link del A 2>/dev/null
 		rdma link del rxe7

@@ -4,13 +4,15 @@
 # is emulated, has one processor, and its clock counts instructions, so the host's load does not matter. Each case runs
 # perftest for N and for 2 N messages, without its computation of peaks, which takes longer than the messages; the
 # difference of the time in which a task ran, divided by N, is the figure. instructions.list says what is expected: a
-# path must not become longer by more than its tolerance without a change there.
+# path must not become longer by more than its tolerance without a change there. instructions_direct.list is for
+# ferroce's own provider.
 #
 #	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b; "device" is DEV with itself
 #
 # INSTRUCTIONS=all measures all cases, and those of rdma_rxe beside; otherwise those marked with an asterisk.
 #
 # vm: VM_ICOUNT=1 VM_CPUS=1 TOPOLOGY=netns VM_TIMEOUT=900
+# long: VM_ICOUNT=1 VM_CPUS=1 TOPOLOGY=netns VM_TIMEOUT=900 PROVIDER=direct
 # long: VM_ICOUNT=1 VM_CPUS=1 TOPOLOGY=netns VM_TIMEOUT=3600 VM_ENV=INSTRUCTIONS=all
 
 . "$VM_LIB"
@@ -53,6 +55,8 @@ echo 1 >/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress
 sleep 10
 for tool in ib_write_bw ib_send_bw ib_read_bw; do transfer 100 device "$tool" -s 64 >/dev/null; done
 
+list=instructions.list
+[ "$PROVIDER" != direct ] || list=instructions_direct.list
 while read -r chosen expected tolerance count path command; do
 	case $chosen in
 	'#'* | '') continue ;;
@@ -67,6 +71,6 @@ while read -r chosen expected tolerance count path command; do
 		[ "$DRIVER" = ferroce ] || { note "$DRIVER, $path, $command: $found"; continue; }
 		judge "$path, $command" "$expected" "$tolerance" "$found"
 	fi
-done <"${VM_LIB%/*}/instructions.list"
+done <"${VM_LIB%/*}/$list"
 [ "$DRIVER" = ferroce ] || ok "$DRIVER has been measured"
 finish

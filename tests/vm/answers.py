@@ -13,10 +13,11 @@ import subprocess
 import time
 
 import enums as e
+from counters import counter
 from mapping import DONTNEED, PAGE, Memory
 from odp import Region
 from odp_races import userfault
-from rc import SLOWNESS, across, readable
+from rc import DEVICE, SLOWNESS, across, readable
 from tap import Skip, equal, run, true
 from wire import ETH_ALL, SO_RCVBUFFORCE, Wire
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
@@ -27,6 +28,8 @@ LENGTH, RATE, SLOWER, LIMIT = 2 << 20, "20mbit", "2mbit", 20 << 20
 MOST = 768 << 10
 # More than may be in flight, counted with the buffer around each byte, but only by a few bursts.
 KEPT = 768 << 10
+# net.core.rmem_default. The option counts half.
+DEFAULT_BUFFER = 212992
 
 
 def tc(*words):
@@ -161,6 +164,20 @@ def kept_first():
             os.sched_setaffinity(0, places)
 
 
+def kept_always():
+    """A socket with a buffer of the default size, full of copies, does not slow later responses down"""
+    length, count = 4 << 20, 8
+    with across({"size": length}, {"size": length}, timeout=0, path_mtu=e.IBV_MTU_4096) as (here, there), \
+            kept(DEFAULT_BUFFER // 2):
+        before = counter("wake_local_stack", DEVICE)
+        for _ in range(count):
+            there.send(READ, pieces=[there.sge()], remote=here.remote())
+        there.completions(count, 120)
+        waits = counter("wake_local_stack", DEVICE) - before
+    print(f"# {waits} waits", flush=True)
+    true(waits < 4 * count, f"{waits} waits for {count} READs")
+
+
 def kept_failure():
     """A QP that fails while copies of its responses are kept flushes its receives"""
     with across({"size": KEPT}, {"size": KEPT}, timeout=0) as (here, there), kept():
@@ -174,4 +191,5 @@ def kept_failure():
 
 
 if __name__ == "__main__":
-    run([slow_interface, slower_interface, late_page, side_by_side, kept_answers, kept_first, kept_failure])
+    run([slow_interface, slower_interface, late_page, side_by_side, kept_answers, kept_first, kept_always,
+         kept_failure])

@@ -6,6 +6,7 @@ of each error.
 """
 
 import ctypes
+import errno
 import mmap
 import struct
 import threading
@@ -15,7 +16,9 @@ from pyverbs.wr import SGE, SendWR
 import enums as e
 from mistakes import both_failed
 from rc import FULL_ACCESS, forget_events, pair
+from ring import ABI
 from tap import equal, not_for_rxe, run, true
+from verbs import refused as refused_post
 from work import FENCE, FLUSHED, OK, READ, RXE, SIGNALED, WRITE, fill, held, status
 
 ADD, SWAP = e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_ATOMIC_CMP_AND_SWP
@@ -183,14 +186,23 @@ def wrong_result_place():
 
 
 def long_result_place():
-    """A result in longer SGEs leaves their other bytes unchanged"""
+    """A result in longer SGEs leaves their other bytes unchanged; more SGEs than the ABI has are refused"""
     with pair(**ENDS) as (a, b):
         put(b, 3)
         fill(a, b"\xcc" * 32)
-        atomic(a, ADD, b.remote(), 1, pieces=[a.sge(0, 3), a.sge(16, 13)])
+        atomic(a, ADD, b.remote(), 1, pieces=[a.sge(0, 20)])
         equal(status(a, OK, "add").byte_len, 8)
-        three = struct.pack("=Q", 3)
-        equal(held(a, 32), three[:3] + b"\xcc" * 13 + three[3:] + b"\xcc" * 11)
+        equal(held(a, 32), struct.pack("=Q", 3) + b"\xcc" * 24)
+        fill(a, b"\xcc" * 32)
+        pieces = [a.sge(0, 3), a.sge(16, 13)]
+        if ABI.RESULT_SGES < len(pieces):
+            refused_post(lambda: atomic(a, ADD, b.remote(), 1, pieces=pieces), errno.EINVAL)
+            equal((number(b), held(a, 32)), (4, b"\xcc" * 32), "both ends' bytes")
+            return
+        atomic(a, ADD, b.remote(), 1, pieces=pieces)
+        equal(status(a, OK, "add").byte_len, 8)
+        four = struct.pack("=Q", 4)
+        equal(held(a, 32), four[:3] + b"\xcc" * 13 + four[3:] + b"\xcc" * 11)
 
 
 def whole_writes():

@@ -22,29 +22,14 @@ from memory import REREG_ACCESS, REREG_TRANS, refused, rereg
 from mistakes import both_failed
 from rc import FULL_ACCESS, PAGE, End, across, eventually, forget_events, own_context, pair
 from tap import Skip, equal, not_for_rxe, run
+from udmabuf import SIZE, of_file
 from uverbs import DEREG_MR, issue, reg_dmabuf_mr, request
 from work import OK, READ, SEND, WRITE, fill, held, pattern, status
 
-UDMABUF, HEAP, BUFFERS = "/dev/udmabuf", "/dev/dma_heap/system", "/sys/kernel/debug/dma_buf/bufinfo"
-UDMABUF_CREATE, HEAP_ALLOC = 0x40187542, 0xC0184800
-SIZE = 1 << 20
+HEAP, BUFFERS = "/dev/dma_heap/system", "/sys/kernel/debug/dma_buf/bufinfo"
+HEAP_ALLOC = 0xC0184800
 DATA = pattern(SIZE, 5)
 IOVA = 0x123456780000
-
-
-def of_file():
-    """Creates a buffer of the pages of a memory file (udmabuf); returns its descriptor."""
-    if not os.path.exists(UDMABUF):
-        raise Skip(f"{UDMABUF} (CONFIG_UDMABUF)")
-    file = os.memfd_create("dma_buf", os.MFD_ALLOW_SEALING)
-    os.ftruncate(file, SIZE)
-    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    maker = os.open(UDMABUF, os.O_RDWR)
-    try:
-        return fcntl.ioctl(maker, UDMABUF_CREATE, bytearray(struct.pack("=IIQQ", file, 1, 0, SIZE)))
-    finally:
-        os.close(maker)
-        os.close(file)
 
 
 def of_heap(flags=os.O_RDWR):

@@ -25,7 +25,7 @@ from counters import counter
 from drops import ELSEWHERE, deth
 from hostile_wire import NOBODY, Scene
 from netns import within_namespace
-from rc import PAGE, SLOWNESS
+from rc import PAGE, SLOWNESS, End
 from tap import Skip, not_for_rxe, run, true
 from ud import GSI_QKEY
 from wire import BATCH, Attacker, Wire
@@ -40,13 +40,13 @@ WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
 MAX_SGE = 4
-# Kernel memory for each slot of an RC send queue: a Slot of the send window, a BodyLayout, and a scatter/gather list;
-# see SendSlots and SqEntries in rust/driver/queue/sq.rs. The sizes of the first two come from the module's debug
-# information, that of the third from WqeSge in rust/driver/abi/wqe.rs. If one shrinks, this may shrink, too.
-COPIES = (72, 40, 16 * MAX_SGE)
-# Queue depths with 2 and 64 slots. kmalloc charges a power of two. Memory of more than two pages may come from another
-# allocator, and then costs less.
-SHALLOW, DEEP = 1, 63
+# Kernel memory for each request of an RC send queue that may be in progress: a Slot of the send window, a BodyLayout,
+# and a scatter/gather list; see SendSlots and SendBodies in rust/driver/queue/sq.rs. The sizes of the first two come
+# from the module's debug information, that of the third from Sge in rust/rdma/ib/wr.rs. If one shrinks, this may
+# shrink, too.
+COPIES = (72, 8, 16 * MAX_SGE)
+# Queue depths. That of DEEP is so large that each copy takes a page.
+SHALLOW, DEEP = 1, 512
 # MEMCG_CHARGE_BATCH, in pages: each CPU may have charged this much before the figures of a group show it.
 CHARGE_BATCH = 64
 
@@ -233,14 +233,22 @@ def charged():
 
 
 def queue_pairs_of(pd, cq, depth, count):
-    """QPs with queues of that depth."""
+    """QPs with queues of that depth, in RTS: the copies are allocated last."""
     cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=MAX_SGE, max_recv_sge=MAX_SGE)
-    return [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap)) for _ in range(count)]
+    made = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap)) for _ in range(count)]
+    end = End()
+    for one in made:
+        one.to_rts(end.attr(NOBODY))
+    end.close()
+    return made
 
 
 def copied(depth):
-    """Charges for each of the private copies of one QP."""
-    return [1 << (size * (depth + 1) - 1).bit_length() for size in COPIES]
+    """Charges for each of the private copies of one QP: a power of two, or whole pages if that would waste one."""
+    for size in COPIES:
+        power = 1 << (size * depth - 1).bit_length()
+        pages = -(-size * depth // PAGE) * PAGE
+        yield pages if power - pages >= PAGE else power
 
 
 def copies():

@@ -112,6 +112,30 @@ def over_again(service):
             in_order(end, FLUSHED, range(7777, 7778))
 
 
+def never_sent(service):
+    """{}: a QP that never was in RTS flushes its requests in order, and sends once it is connected"""
+    not_for_rxe("polls only on other events")
+    end, peer = (Hostile(service=SERVICES[service], **ENDS) for _ in range(2))
+    for _ in range(2):
+        end.qp.modify(QPAttr(qp_state=e.IBV_QPS_INIT, port_num=rc.PORT), *INIT_MASK[service])
+        for number in range(COUNT):
+            end.post(wr_id=number, ring_bell=False)
+        to_error(end)
+        in_order(end, FLUSHED, range(COUNT))
+        for number in range(COUNT):
+            end.post(wr_id=number, ring_bell=False)
+        end.doorbell()
+        in_order(end, FLUSHED, range(COUNT))
+        end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+    if service != "UD":
+        end.to_rts(peer)
+        peer.to_rts(end)
+        end.post(wr_id=1, opcode=WRITE, pieces=[])
+        in_order(end, OK, range(1, 2))
+    for one in (end, peer):
+        one.close()
+
+
 INIT_MASK = {
     "UD": [e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_QKEY],
     **{name: [e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_ACCESS_FLAGS] for name in ("RC", "UC")},
@@ -199,7 +223,7 @@ def of(test, service):
 
 
 TESTS = [
-    *(of(test, service) for test in (waiting, late, over_again) for service in SERVICES),
+    *(of(test, service) for test in (waiting, late, over_again, never_sent) for service in SERVICES),
     shared,
     *(of(test, service) for test in (by_one_doorbell, binds) for service in ("RC", "UC")),
     drained,

@@ -33,7 +33,7 @@ import frame as f
 from flood import KINDS, attacked, frames
 from netns import within_namespace
 from rc import FULL_ACCESS, across, context, eventually, opened, pair, readable
-from ring import CONSUMER, PRODUCER, with_rings
+from ring import ABI, CONSUMER, PRODUCER, with_rings
 from tap import Skip, equal, not_for_rxe, run, true
 from ud import MULTICAST_QPN, UdEnd
 from unreliable import modify
@@ -303,7 +303,7 @@ def failed_members():
         for _ in range(device.max_mcast_qp_attach - 1):
             qp, made = with_rings(lambda: QP(a.pd, init, attr))
             stack.callback(qp.close)
-            rings.append(min(made, key=lambda ring: ring.element))
+            rings.append(ABI.queues(made)[0])
             modify(qp, e.IBV_QPS_ERR)
         equal(a.attach(group), len(rings) + 1, "members")
         stack.callback(a.detach, group)
@@ -311,7 +311,7 @@ def failed_members():
 
         def fill():
             for ring in rings:
-                ring.put(PRODUCER, (ring.get(CONSUMER) - 1) & ring.mask)
+                ring.fill()
             for number in range(DEPTH):
                 b.post(handle, MULTICAST_QPN, number)
             done = 0

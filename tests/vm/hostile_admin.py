@@ -22,6 +22,8 @@ import time
 from collections import Counter
 
 DRIVER = os.environ["DRIVER"]
+# Programs can use the devices of the first type only, so most devices are of it.
+TYPES = (DRIVER, DRIVER, DRIVER, "ferroce_direct" if DRIVER == "ferroce" else DRIVER)
 # Each netdev that carries devices, and the arguments that create it.
 NETDEVS = {
     "w0": ("type", "veth", "peer", "name", "w1"),
@@ -224,7 +226,7 @@ class Administrator:
     def device(self, netdev, where):
         """Adds a device over the netdev."""
         name = self.pick(*DEVICES)
-        if self.within(where, "rdma", "link", "add", name, "type", DRIVER, "netdev", netdev):
+        if self.within(where, "rdma", "link", "add", name, "type", self.pick(*TYPES), "netdev", netdev):
             self.world.homes[name] = where
 
     def some_device(self):

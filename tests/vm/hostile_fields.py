@@ -16,7 +16,7 @@ from pyverbs.pyverbs_error import PyverbsError
 import enums as e
 from hostile import WILD, healthy, hostile_pair
 from rc import FULL_ACCESS, PAGE, context, eventually, gid_index
-from ring import CONSUMER, PRODUCER, SEND_WQE, HostileUd, Ring, mappings
+from ring import ABI, CONSUMER, PRODUCER, HostileUd, Ring, mappings
 from tap import equal, run, true
 from ud import UdEnd
 from uverbs import (COMMANDS, CREATE_CQ, CREATE_QP, CREATE_SRQ, DESTROY_CQ, DESTROY_QP, DESTROY_SRQ, RESIZE_CQ, issue,
@@ -66,16 +66,16 @@ def remote_operations():
 def handles():
     """11: a datagram uses the AH in the kernel, whatever its element contains"""
     a, b = HostileUd(ctx=context()), UdEnd(ctx=context())
-    number = SEND_WQE["ah_num"][0]
+    number, unread = ABI.SEND["ah_num"][0], ABI.UNREAD_BYTES
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
         b.receive()
         equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS)
         equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
         usual = a.last_element()
-        # The address vector that the library writes.
+        # Such as the address vector that a library writes.
         for filling in (b"\xff", b"\0", b"\x41"):
             b.receive()
-            a.post_element(usual[:number + 4] + filling * (144 - number - 4) + usual[144:])
+            a.post_element(usual[:unread.start] + filling * (unread.stop - unread.start) + usual[unread.stop:])
             equal(a.completion(lambda wc: True).status, e.IBV_WC_SUCCESS, "datagram with a wild address vector")
             equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
         b.close()
@@ -120,11 +120,12 @@ def resized():
                 resize(size)
                 if larger:
                     place = 0
-                    equal(a.cq_ring.get(PRODUCER), 0, "the index of the next completion")
+                    equal(ABI.next_completion(a.cq_ring), 0, "the index of the next completion")
                 a.cq_ring.put(PRODUCER, index)
                 a.post(remote=b.mr.buf, rkey=b.mr.rkey, wr_id=size)
                 place += 1
-                eventually(lambda a=a, place=place: a.cq_ring.get(PRODUCER) == place, "a completion at its index")
+                eventually(lambda a=a, place=place: ABI.next_completion(a.cq_ring) == place,
+                           "a completion at its index")
                 equal([(wc.status, wc.wr_id) for wc in a.completions(1)], [(0, size)], f"{index:#x}")
             for size in (1000, 4, 4000):
                 # With such a consumer index the CQ may appear full.

@@ -6,6 +6,7 @@ Most arguments make sense, so that there are objects and traffic; some make none
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import random
@@ -13,9 +14,11 @@ import signal
 import struct
 import threading
 
+import ring_direct
+import ring_rxe
 import uverbs
 from rc import PAGE
-from ring import CONSUMER, DATA, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE, element
+from ring import receive_element, send_element
 from ud import gid_bytes
 
 THREADS = 4
@@ -24,12 +27,15 @@ MEMORY = 64 * PAGE
 # own memory.
 ALONE = 1 << 36
 WILD = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF888000000000, (1 << 64) - 1, (1 << 64) - PAGE)
-RC, UC, UD = 2, 3, 4
+RC, UC, UD, INITIATOR, TARGET = 2, 3, 4, 9, 10
 # Access flags: read and write for all, on demand.
 ON_DEMAND = 0x47
 # Steps of modify_qp from RESET to RTS: (state, mask) by type of QP.
 STEPS = {RC: ((1, 0x39), (2, 0x129181), (3, 0x12E01)), UC: ((1, 0x39), (2, 0x101181), (3, 0x10001)),
-         UD: ((1, 0x71), (2, 0x1), (3, 0x10001))}
+         UD: ((1, 0x71), (2, 0x1), (3, 0x10001)), INITIATOR: ((1, 0x39), (2, 0x101181), (3, 0x12E01)),
+         TARGET: ((1, 0x39), (2, 0x129181), (3, 0x10201))}
+# The ABIs that a context of the device may have. That of rdma_rxe is the default of some devices only.
+ABIS = (ring_rxe, ring_direct) if (os.environ["DRIVER"], uverbs.ABI) == ("ferroce", ring_rxe) else (uverbs.ABI,)
 PROT_NONE, PROT_READ, PROT_WRITE, MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 0, 1, 2, 1, 2, 16, 32
 
 libc = uverbs.libc
@@ -42,11 +48,15 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 class Context:
     """One open device of a process, and the objects created in it."""
 
-    def __init__(self, path):
+    def __init__(self, path, abi):
+        self.abi = abi
         self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self.pools = {name: [] for name in ("pd", "ah", "mr", "mw", "channel", "cq", "qp", "srq")}
+        self.pools = {name: [] for name in ("pd", "ah", "mr", "mw", "channel", "cq", "qp", "srq", "xrcd")}
         # QPs as {handle: (QPN, type)}; MRs as (lkey, rkey).
         self.pairs, self.keys = {}, []
+        # Handles of targets that were opened. The core (ib_uverbs_open_qp, at least up to 7.3) does not initialize the
+        # lock of their groups: they are neither attached nor detached.
+        self.reopened = set()
         self.mappings = []
         # Joined groups: (group, QP).
         self.groups = []
@@ -65,14 +75,14 @@ class Process:
         self.memory = libc.mmap(ALONE, 2 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         self.answers = mmap.mmap(-1, THREADS * PAGE)
         self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
-        self.contexts = [self.opened() for _ in range(2)]
+        self.contexts = [self.opened(number) for number in range(2)]
         # Rings are not written while another thread unmaps them.
         self.lock = threading.Lock()
 
-    def opened(self):
-        """Opens another context of the device."""
-        context = Context(self.path)
-        uverbs.get_context(context.descriptor)
+    def opened(self, number):
+        """Opens another context of the device, whose ABI depends on a number."""
+        context = Context(self.path, ABIS[number % len(ABIS)])
+        uverbs.get_context(context.descriptor, context.abi)
         return context
 
 
@@ -122,7 +132,10 @@ class Hand:
             "address": lambda _: self.process.memory + chance.randrange(MEMORY // PAGE) * PAGE,
             "length": lambda _: chance.choice((1, 100, PAGE, 3 * PAGE, 8 * PAGE)),
             "access": lambda _: chance.choice((1, 7, 15, 31, 0x47, chance.getrandbits(9))),
-            "kind": lambda _: chance.choice((RC, RC, UC, UD, chance.randrange(16))),
+            "kind": lambda _: chance.choice((RC, RC, UC, UD, INITIATOR, chance.randrange(16))),
+            "file": lambda _: chance.choice((-1, -1, -1, chance.randrange(8))),
+            "create": lambda _: chance.choice((os.O_CREAT, os.O_CREAT, chance.getrandbits(8))),
+            "shared": lambda _: chance.choice((1, 1, 1, chance.randrange(4))),
             "window": lambda _: chance.choice((1, 2)), "element": lambda _: chance.choice((128, 16, 144, 0)),
             "gid": lambda _: gid_bytes(os.environ["ADDR"]), "gid_index": lambda _: int(os.environ["GID4"]),
             "group": lambda _: gid_bytes(f"239.1.1.{chance.randrange(4)}"), "flow": lambda _: chance.getrandbits(20),
@@ -154,8 +167,12 @@ class Hand:
         if given is None and chance.random() < 0.02:
             body, words = chance.choice(((body[:chance.randrange(len(body))], None), (body, chance.randrange(64)),
                                          (chance.randbytes(len(body)), None)))
+        if command in (uverbs.ATTACH_MCAST, uverbs.DETACH_MCAST) and fixed[kinds.index("qp")] in self.context.reopened:
+            return errno.EINVAL
         error = uverbs.issue(self.context.descriptor, uverbs.request(command, body, self.answer, words))
         self.process.tally.add(command, error)
+        if not error and command == uverbs.OPEN_QP:
+            self.context.reopened.add(struct.unpack_from("=I", ctypes.string_at(self.answer, 4))[0])
         if not error and words is None:
             self.learn(command, values, kinds)
         return error
@@ -195,7 +212,7 @@ class Hand:
             self.act(self.script.number())
             self.script.learn()
             return
-        self.context = self.process.opened()
+        self.context = self.process.opened(plan[0])
         try:
             for at, number in enumerate(plan):
                 self.act(number)
@@ -244,7 +261,18 @@ class Hand:
             return
         if chance.random() < 0.5:
             self.supply(command)
+        if command in (uverbs.CREATE_QP, uverbs.OPEN_QP) and chance.random() < 0.3:
+            self.target()
+            return
         self.issue(command)
+
+    def target(self):
+        """Creates a target in a domain, and opens it once more."""
+        self.supply(uverbs.OPEN_QP)
+        domain = self.field("xrcd", 4)
+        if not self.issue(uverbs.CREATE_QP, {"kind": TARGET, "pd": domain, "few": 0, "flag": 0, "zero": 0}):
+            qpn = struct.unpack_from("=I", ctypes.string_at(self.answer, 8), 4)[0]
+            self.issue(uverbs.OPEN_QP, {"kind": TARGET, "xrcd": domain, "qpn": qpn})
 
     def supply(self, command):
         """Creates one object of each missing kind that a command refers to."""
@@ -274,11 +302,11 @@ class Hand:
             return
         one, (number, kind) = chance.choice(pairs)
         other, (peer, other_kind) = chance.choice(pairs)
-        if kind != other_kind or kind not in STEPS:
+        if kind != {INITIATOR: TARGET, TARGET: INITIATOR}.get(other_kind, other_kind) or kind not in STEPS:
             return
-        for handle, qpn in ((one, peer), (other, number)):
+        for handle, qpn, own in ((one, peer, kind), (other, number, other_kind)):
             self.issue(uverbs.MODIFY_QP, {"qp": handle, "mask": 1, "state": 0})
-            for state, mask in STEPS[kind]:
+            for state, mask in STEPS[own]:
                 command = chance.choice((uverbs.MODIFY_QP, uverbs.EXTENDED | uverbs.MODIFY_QP))
                 self.issue(command, {"qp": handle, "mask": mask, "state": state, "qpn": qpn, "mtu": 3, "access": 15})
 
@@ -303,42 +331,42 @@ class Hand:
 
     def write(self, start, size):
         """Writes elements, indices or random words into one ring."""
-        chance = self.chance
+        chance, abi = self.chance, self.context.abi
         word = ctypes.c_uint32.from_address
-        size_of_element, mask = 1 << (word(start).value & 15), word(start + 4).value
-        room = (size - DATA) // size_of_element
+        size_of_element, places = abi.shape(*(word(start + at).value for at in abi.SHAPE))
+        room = (size - abi.DATA) // size_of_element
         if chance.random() < 0.1:
             word(start + chance.randrange(size // 4) * 4).value = chance.choice((0, 7, 0xFFFFFFFF,
                                                                                  chance.getrandbits(32)))
         if size_of_element <= 64 and chance.random() < 0.5:
             # Possibly a CQ ring: consume all completions.
-            word(start + CONSUMER).value = word(start + PRODUCER).value
+            word(start + abi.CONSUMER).value = word(start + abi.PRODUCER).value
             return
         for _ in range(chance.randrange(1, 4)):
             data = self.element(size_of_element)
-            index = word(start + PRODUCER).value
-            place = (index & mask) % max(room, 1)
-            at = start + DATA + place * size_of_element
+            index = word(start + abi.PRODUCER).value
+            place = (index & places - 1) % max(room, 1)
+            at = start + abi.DATA + place * size_of_element
             ctypes.memmove(at, data, min(len(data), size_of_element, start + size - at))
-            word(start + PRODUCER).value = index + 1 & mask
+            word(start + abi.PRODUCER).value = abi.index(index + 1, places)
 
     def element(self, size):
         """A WQE, a send WQE if the slot is large enough."""
-        chance = self.chance
+        chance, abi = self.chance, self.context.abi
         pieces = []
         for _ in range(chance.choice((1, 1, 1, 2, 0))):
             (lkey, _), start, length = self.region()
             pieces.append((start, min(length, chance.choice((0, 8, 100, 5000, MEMORY))), lkey))
         (_, rkey), start, _ = self.region()
         total = sum(length for _, length, _ in pieces)
-        if size <= RECV_WQE_SIZE + 128 and chance.random() < 0.5 or size < SEND_WQE_SIZE:
-            return element(RECV_WQE, RECV_WQE_SIZE, pieces, {"wr_id": 1, "num_sge": len(pieces), "length": total})
+        if size <= abi.RECEIVE_BYTES + 128 and chance.random() < 0.5 or size < abi.SEND_BYTES:
+            return receive_element(pieces, {"wr_id": 1, "num_sge": len(pieces), "length": total}, abi)
         fields = {"wr_id": 1, "opcode": chance.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 14, 15, chance.randrange(256))),
                   "flags": chance.choice((2, 2, 3, 6, chance.getrandbits(5))), "remote": start, "rkey": rkey,
                   "num_sge": len(pieces), "length": total}
         if chance.random() < 0.3:
-            fields[chance.choice(list(SEND_WQE))] = chance.choice(WILD)
-        return element(SEND_WQE, SEND_WQE_SIZE, pieces, fields)
+            fields[chance.choice(list(abi.SEND))] = chance.choice(WILD)
+        return send_element(pieces, fields, abi)
 
     def region(self):
         """((lkey, rkey), start, length) of some MR."""
@@ -426,7 +454,7 @@ class Hand:
         process = self.process
         with process.lock:
             old = process.contexts.pop(self.chance.randrange(len(process.contexts)))
-        process.contexts.append(process.opened())
+        process.contexts.append(process.opened(self.chance.randrange(2)))
         self.end(old)
 
     def end(self, context):

@@ -11,7 +11,7 @@ import time
 import enums as e
 from hostile import SEED, WILD, healthy, hostile_pair, shared_queue
 from rc import context, gid_index
-from ring import PRODUCER, HostileUd
+from ring import CONSUMER, PRODUCER, HostileUd
 from tap import equal, run, true
 from ud import UdEnd
 from unreliable import modify
@@ -32,7 +32,12 @@ class scribbled:  # pylint: disable=invalid-name
             time.sleep(0.002)
             for ring in self.rings * chance.randrange(1, 400):
                 at = PRODUCER + chance.randrange((ring.bytes - PRODUCER - 4) // 4) * 4
-                ring.put(at, chance.choice((*WILD, chance.getrandbits(32), chance.getrandbits(6))))
+                value = chance.choice((*WILD, chance.getrandbits(32), chance.getrandbits(6)))
+                if at == PRODUCER and chance.random() < 0.5:
+                    # As if some elements were posted: other numbers may mean that there are none.
+                    value = ring.get(CONSUMER) + chance.getrandbits(4)
+                if at != CONSUMER:
+                    ring.put(at, value)
 
     def __exit__(self, *_):
         ended = os.waitpid(self.child, os.WNOHANG)

@@ -38,7 +38,7 @@ from impostor import by_datagrams, expected_by
 from memory import REREG_ACCESS
 from rc import (DEVICE, FULL_ACCESS, PAGE, QUICK_TIMEOUT, End, across, async_event, context, forget_events, gid_index,
                 pair)
-from ring import PRODUCER, Hostile, mappings, with_rings
+from ring import ABI, Hostile, mappings, with_rings
 from tap import equal, not_for_rxe, run, true
 from work import OK, READ, SEND, WRITE, fill, held, pattern, status
 
@@ -355,7 +355,7 @@ def by_offsets(told):
             raise AssertionError(f"offset {offset:#x} was mapped")
     queue, (ring,) = with_rings(lambda: CQ(context(), told["entries"], None, None, 0))
     true(ring.offset in [offset for offset, _ in told["rings"]], "offsets of a context are its own, and begin alike")
-    equal(ring.get(PRODUCER), 0, "completions in an unused queue of its own")
+    equal(ABI.next_completion(ring), 0, "completions in an unused queue of its own")
     queue.close()
 
 

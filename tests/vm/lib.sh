@@ -5,6 +5,7 @@
 #
 #	NODE        a, or b on the second machine of TOPOLOGY=pair
 #	DRIVER      ferroce, rxe or none      PEER_DRIVER   the driver of the other end
+#	LINK_TYPE   that of its devices       PROVIDER      one of vm.sh's
 #	DEV         fr0 or rxe0               PEER_DEV      the device at the other end
 #	NETDEV      below DEV                 PEER_NETDEV
 #	ADDR ADDR6  IPv4 and IPv6 of DEV      PEER_ADDR PEER_ADDR6
@@ -29,10 +30,12 @@ KO=/ferroce/ferroce.ko
 # vm_set_up: creates the topology. Called by the guest before the script.
 vm_set_up() {
 	local a=(10.0.0.1 fd00::1) b=(10.0.0.2 fd00::2)
+	[ "$PROVIDER" != direct ] || install_provider || exit 98
 	set -a
 	ADDR=${a[0]} ADDR6=${a[1]} PEER_ADDR=${a[0]} PEER_ADDR6=${a[1]}
 	NETDEV=v0 PEER_NETDEV=v0
 	DEV=$(device_name "$DRIVER" 0) PEER_DEV=$DEV
+	LINK_TYPE=$(link_type "$DRIVER")
 	case $TOPOLOGY in
 	single)
 		make_veth v0 v1
@@ -107,11 +110,23 @@ address() {
 	"${ip[@]}" addr add "$3/64" dev "$1" nodad
 }
 
+# copy_provider: programs that ask for ferroce's own provider find it.
+copy_provider() {
+	cp /ferroce/provider/*.so "$(dirname "$(find /usr/lib -name 'librxe-rdmav*.so' -print -quit)")"
+}
+
+# install_provider: all programs do, for its own link type.
+install_provider() { copy_provider && cp /ferroce/provider/ferroce.driver /etc/libibverbs.d/; }
+
+# link_type DRIVER
+link_type() { if [ "$1-$PROVIDER" = ferroce-direct ]; then echo ferroce_direct; else echo "$1"; fi; }
+
 # add_device NAME DRIVER NETDEV [NAMESPACE]
 add_device() {
 	local in=()
 	[ -z "${4-}" ] || in=(ip netns exec "$4")
-	"${in[@]}" rdma link add "$1" type "$2" netdev "$3" || { echo "# rdma link add $1 failed"; return 1; }
+	"${in[@]}" rdma link add "$1" type "$(link_type "$2")" netdev "$3" ||
+		{ echo "# rdma link add $1 failed"; return 1; }
 }
 
 set_up_device() {

@@ -32,6 +32,8 @@ FLAGS = {
     "MEM_WINDOW": 1 << 17, "MEM_MGT_EXTENSIONS": 1 << 21, "MEM_WINDOW_TYPE_2B": 1 << 24, "FLUSH_GLOBAL": 1 << 38,
     "FLUSH_PERSISTENT": 1 << 39, "ATOMIC_WRITE": 1 << 40,
 }
+# Of devices of the link type ferroce_direct.
+XRC = 1 << 20
 # Outstanding READs: as many as mlx5 has, and the most that rust/driver/limits.rs allows.
 ADAPTER_READS, MOST_READS = 16, 128
 ODP_RC = e.IBV_ODP_SUPPORT_SEND | e.IBV_ODP_SUPPORT_RECV | e.IBV_ODP_SUPPORT_WRITE | e.IBV_ODP_SUPPORT_READ \
@@ -54,7 +56,7 @@ def claims():
     """The device claims only capabilities that a test proves, and atomicity towards every accessor"""
     not_for_rxe("claims path migration")
     attr = context().query_device_ex()
-    wanted = sum(FLAGS.values())
+    wanted = sum(FLAGS.values()) | (XRC if os.environ["PROVIDER"] == "direct" else 0)
     equal(attr.device_cap_flags_ex, wanted, f"flags {attr.device_cap_flags_ex ^ wanted:#x} are too many or too few")
     equal(context().query_device().atomic_caps, e.IBV_ATOMIC_GLOB)
     # One region may cover the whole address space: odp.py.

@@ -311,6 +311,7 @@ def destroyed():
         "cq": (uverbs.CREATE_CQ, 0, 64, 0, -1),
         "qp": (uverbs.CREATE_QP, 0, domain, queue, queue, 0, 8, 8, 1, 1, 0, 0, e.IBV_QPT_RC, 0, 0),
         "srq": (uverbs.CREATE_SRQ, 0, domain, 64, 1, 0),
+        "xrcd": (uverbs.OPEN_XRCD, -1, os.O_CREAT),
     }
     true(set(make) == set(uverbs.DESTROY), "every kind")
     before = resources()

@@ -129,7 +129,7 @@ def nothing_is_held():
     userfault(Memory(PAGE)).close()
     device = DEVICE + "d"
     for command in ("ip link add odp0 type dummy", "ip link set odp0 up",
-                    f"rdma link add {device} type {os.environ['DRIVER']} netdev odp0"):
+                    f"rdma link add {device} type {os.environ['LINK_TYPE']} netdev odp0"):
         subprocess.run(command.split(), check=True)
     with apart(waits_on, device) as (child, reported):
         equal(reported, b"waits")

@@ -7,6 +7,10 @@
 # vm: TOPOLOGY=single VM_TIMEOUT=2400
 # vm: TOPOLOGY=single KERNEL=umdebug GUEST=bookworm VM_ENV=PYVERBS=sample
 # vm: TOPOLOGY=single KERNEL=umdebug GUEST=sid VM_ENV=PYVERBS=sample
+# vm: TOPOLOGY=single KERNEL=umdebug PROVIDER=direct VM_ENV=PYVERBS=sample
+# long: TOPOLOGY=single KERNEL=uml PROVIDER=direct
+# long: TOPOLOGY=single KERNEL=uml GUEST=bookworm PROVIDER=direct
+# long: TOPOLOGY=single KERNEL=uml GUEST=sid PROVIDER=direct
 # long: TOPOLOGY=single KERNEL=uml GUEST=bookworm
 # long: TOPOLOGY=single KERNEL=uml GUEST=sid
 
@@ -28,11 +32,13 @@ if [ "${RELEASE%%.*}" -lt 56 ]; then
 	ln -s /tmp/sysfs/* "$sysfs/"
 	mkdir -p "$sysfs/device/net/$NETDEV"
 fi
-gids="IPv4=$GID4 IPv6=$GID6"
+gids="IPv4=$GID4 IPv6=$GID6" provider=librxe
+[ "$PROVIDER" != direct ] || provider=direct
 if [ "${PYVERBS-}" = sample ]; then
 	PYVERBS="test_atomic. test_cq. test_cqex. test_device.Dev test_mr. test_odp. test_pd. test_qp. test_qpex."
 	PYVERBS+=" CMTestCase"
+	[ "$PROVIDER" != direct ] || PYVERBS+=" xrc test_parent_domain. test_shared_pd."
 	gids="IPv4=$GID4"
 fi
-exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER,$RELEASE,${KERNEL/umdebug/uml}" "$DEV" \
+exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER,$provider,$RELEASE,${KERNEL/umdebug/uml}" "$DEV" \
 	$gids ${PYVERBS:+-- $PYVERBS}

@@ -1,8 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
 """The queues that a process shares with the kernel, as bytes: for a process that breaks the rules.
 
-Uses the layout of rdma/rdma_user_rxe.h. The rings are those that the provider library maps, found in /proc/self/maps.
-The doorbell is the post_send command, without the library.
+The rings are those that the provider library maps, found in /proc/self/maps. The doorbell is the post_send command,
+without the library.
+
+PROVIDER selects the ABI, a module with these names: ring_rxe.py, ring_direct.py.
+
+	DRIVER                  the driver id
+	CONTEXT_REQUEST         the request of get_context, and CONTEXT_ANSWER the bytes of its response
+	SHAPE                   offsets of the two words of a head that say the shape of the ring
+	shape(first, second)    what such words mean: bytes and number of elements
+	shape_words(element, places)  the reverse
+	PRODUCER, CONSUMER      offsets of the indices; DATA: that of the elements
+	SEND, RECEIVE           fields of an element: {name: (offset, format)}
+	SEND_BYTES              the size of an element without its list; RECEIVE_BYTES
+	RESULT_SGES             how many SGEs the result of an atomic operation may have
+	UNREAD, UNREAD_BYTES    fields of a send, and bytes of a datagram, that the kernel must not read
+	capacity(places)        how many elements fit
+	index(number, places)   the index of the element with this number
+	pieces_at(opcode)       where the list of a send begins, None without one
+	queues(rings)           the rings of a QP, that of receives first
+	has_completion(ring, number)  whether the completion with this index is there
+	next_completion(ring)   the index behind the last completion
 """
 
 import ctypes
@@ -10,25 +29,16 @@ import os
 import struct
 
 import enums as e
+import ring_direct
+import ring_rxe
 from rc import End, context
 from ud import UdEnd
 
-LOG2_ELEMENT, INDEX_MASK, PRODUCER, CONSUMER, DATA = 0, 4, 128, 256, 384
-# struct rxe_send_wqe and struct rxe_recv_wqe.
-SEND_WQE = {"wr_id": (0, "Q"), "opcode": (12, "I"), "flags": (16, "I"), "imm": (20, "I"), "remote": (24, "Q"),
-            "rkey": (32, "I"), "status": (144, "I"), "state": (148, "I"), "iova": (152, "Q"), "mask": (160, "I"),
-            "first_psn": (164, "I"), "last_psn": (168, "I"), "ack_length": (172, "I"), "ssn": (176, "I"),
-            "has_rd_atomic": (180, "I"), "length": (184, "I"), "resid": (188, "I"), "cur_sge": (192, "I"),
-            "num_sge": (196, "I"), "sge_offset": (200, "I"),
-            # The meaning of the union depends on the operation: BIND_MW, atomics, FLUSH, datagrams.
-            "mw_length": (32, "Q"), "mr_lkey": (40, "I"), "mw_rkey": (44, "I"), "mw_key": (48, "I"),
-            "mw_access": (52, "I"), "swap": (40, "Q"), "atomic_rkey": (48, "I"), "flush_rkey": (36, "I"),
-            "flush_kind": (40, "I"), "ah_num": (36, "I")}
-SEND_WQE_SIZE = 208
-RECV_WQE = {"wr_id": (0, "Q"), "length": (16, "I"), "resid": (20, "I"), "cur_sge": (24, "I"),
-            "num_sge": (28, "I"), "sge_offset": (32, "I")}
-RECV_WQE_SIZE = 40
+ABI = ring_direct if os.environ.get("PROVIDER") == "direct" else ring_rxe
+PRODUCER, CONSUMER = ABI.PRODUCER, ABI.CONSUMER
 POST_SEND = 28
+# Of a completion, in both ABIs.
+STATUS = 8
 
 
 def mappings():
@@ -44,41 +54,89 @@ def mappings():
 
 
 class Ring:
-    """One mapped ring. Its copy of the header is read before a test writes into it."""
+    """One mapped ring. Its copy of the shape is read before a test writes into it."""
 
     def __init__(self, start, end, offset):
         self.start, self.bytes, self.offset = start, end - start, offset
-        self.element = 1 << self.get(LOG2_ELEMENT)
-        self.mask = self.get(INDEX_MASK)
+        self.element, self.places = ABI.shape(*(self.get(at) for at in ABI.SHAPE))
 
     def get(self, at):
-        """Returns a u32 of the header."""
+        """Returns a u32 of the head."""
         return ctypes.c_uint32.from_address(self.start + at).value
 
     def put(self, at, value):
-        """Sets a u32 of the header."""
+        """Sets a u32 of the head."""
         ctypes.c_uint32.from_address(self.start + at).value = value & 0xFFFFFFFF
 
+    def put_shape(self):
+        """Sets the words of the head that say the shape as the kernel has set them."""
+        for at, value in zip(ABI.SHAPE, ABI.shape_words(self.element, self.places)):
+            self.put(at, value)
+
+    def place(self, index):
+        """Returns the address of the element with this index."""
+        return self.start + ABI.DATA + index % self.places * self.element
+
     def write(self, index, data):
-        """Writes bytes into a slot."""
+        """Writes bytes into an element."""
         data = data[: self.element]
-        ctypes.memmove(self.start + DATA + (index & self.mask) * self.element, data, len(data))
+        ctypes.memmove(self.place(index), data, len(data))
 
     def produce(self, data):
-        """Writes a slot, and advances the producer index."""
-        index = self.get(PRODUCER) & self.mask
+        """Writes an element, and advances the producer index."""
+        index = ABI.index(self.get(PRODUCER), self.places)
         self.write(index, data)
-        self.put(PRODUCER, (index + 1) & self.mask)
+        self.put(PRODUCER, ABI.index(index + 1, self.places))
+
+    def fill(self):
+        """Advances the producer index until the ring is full."""
+        self.put(PRODUCER, ABI.index(self.get(CONSUMER) + ABI.capacity(self.places), self.places))
+
+    def take(self):
+        """Takes a completion of a CQ that the library does not poll. Returns its status; None if there is none."""
+        index = self.get(CONSUMER)
+        if not ABI.has_completion(self, index):
+            return None
+        status = ctypes.c_uint32.from_address(self.place(index) + STATUS).value
+        self.put(CONSUMER, ABI.index(index + 1, self.places))
+        return status
 
 
-def element(layout, size, pieces, fields):
-    """Returns a work queue element with these fields; SGEs are (address, length, lkey)."""
-    data = bytearray(size)
+def cut(layout, name, value):
+    """Returns what a field holds of a value."""
+    return value & (1 << 8 * struct.calcsize("=" + layout[name][1])) - 1
+
+
+def put_fields(data, layout, fields):
+    """Sets fields of an element. Those that only another ABI has are left out."""
     for name, value in fields.items():
-        at, kind = layout[name]
-        struct.pack_into("<" + kind, data, at, value & (2 ** (64 if kind == "Q" else 32) - 1))
-    for address, length, lkey in pieces:
-        data += struct.pack("<QII", address, length, lkey)
+        if name in layout:
+            at, kind = layout[name]
+            struct.pack_into("<" + kind, data, at, cut(layout, name, value))
+        elif not any(name in other for abi in (ring_rxe, ring_direct) for other in (abi.SEND, abi.RECEIVE)):
+            raise KeyError(name)
+
+
+def put_pieces(data, at, pieces):
+    """Sets the list of an element, whose SGEs are (address, length, lkey)."""
+    if at is not None:
+        sges = b"".join(struct.pack("<QII", *piece) for piece in pieces)
+        data[at:at + len(sges)] = sges
+
+
+def send_element(pieces, fields, abi=ABI):
+    """Returns a send queue element with these fields and SGEs."""
+    data = bytearray(abi.SEND_BYTES)
+    put_pieces(data, abi.pieces_at(fields.get("opcode")), pieces)
+    put_fields(data, abi.SEND, fields)
+    return bytes(data)
+
+
+def receive_element(pieces, fields, abi=ABI):
+    """Returns a receive queue element with these fields and SGEs."""
+    data = bytearray(abi.RECEIVE_BYTES)
+    put_pieces(data, abi.RECEIVE_BYTES, pieces)
+    put_fields(data, abi.RECEIVE, fields)
     return bytes(data)
 
 
@@ -99,8 +157,9 @@ class Hostile(End):
         self.cq_ring = self.rings[0]
         if shared:
             self.rings.append(shared[1])
-        # The receive queue's elements are the smaller ones.
-        self.rq_ring, self.sq_ring = sorted(self.rings[1:], key=lambda ring: ring.element)
+            self.sq_ring, self.rq_ring = self.rings[1:]
+        else:
+            self.rq_ring, self.sq_ring = ABI.queues(self.rings[1:])
 
     def make(self, maker):
         made, rings = with_rings(maker)
@@ -117,7 +176,7 @@ class Hostile(End):
         total = sum(length for _, length, _ in pieces)
         usual = {"wr_id": 1, "opcode": e.IBV_WR_RDMA_WRITE, "flags": e.IBV_SEND_SIGNALED, "length": total,
                  "resid": total, "num_sge": len(pieces)}
-        self.sq_ring.produce(element(SEND_WQE, SEND_WQE_SIZE, pieces, {**usual, **fields}))
+        self.sq_ring.produce(send_element(pieces, {**usual, **fields}))
         if ring_bell:
             self.doorbell()
 
@@ -126,7 +185,7 @@ class Hostile(End):
         pieces = [self.piece()] if pieces is None else pieces
         total = sum(length for _, length, _ in pieces)
         usual = {"wr_id": 2, "length": total, "resid": total, "num_sge": len(pieces)}
-        self.rq_ring.produce(element(RECV_WQE, RECV_WQE_SIZE, pieces, {**usual, **fields}))
+        self.rq_ring.produce(receive_element(pieces, {**usual, **fields}))
 
     def doorbell(self):
         """Rings the doorbell of every QP of this process: the kernel's handles are unknown here, but small."""
@@ -142,14 +201,12 @@ class HostileUd(UdEnd):
 
     def make_qp(self, *args):
         qp, rings = with_rings(lambda: UdEnd.make_qp(self, *args))
-        # The elements of the receive ring are the smaller ones.
-        self.ring = max(rings, key=lambda ring: ring.element)
+        self.ring = ABI.queues(rings)[1]
         return qp
 
     def last_element(self):
         """Returns the element that the library posted last."""
-        index = self.ring.get(PRODUCER) - 1 & self.ring.mask
-        return ctypes.string_at(self.ring.start + DATA + index * self.ring.element, self.ring.element)
+        return ctypes.string_at(self.ring.place(self.ring.get(PRODUCER) - 1), self.ring.element)
 
     def post_element(self, data):
         """Posts an element, and rings the doorbells of all QPs of this process."""

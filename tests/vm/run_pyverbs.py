@@ -6,7 +6,8 @@ usage: run_pyverbs.py TESTS LIST FACTS DEVICE NAME=GID-INDEX... [-- PATTERN...]
 Each test runs in its own process, forked after everything is imported: a test that hangs or crashes the interpreter
 costs one test. As many tests run at once as there are CPUs, but only one at a time of those that listen on the one
 port of the connection manager. The list names the tests that are skipped or fail, where, and why; FACTS is what is
-true of this run: `DRIVER,RELEASE,KERNEL`, as in `ferroce,56.1,stock`. A difference in either direction is a failure.
+true of this run: `DRIVER,PROVIDER,RELEASE,KERNEL`, as in `ferroce,librxe,56.1,stock`. A difference in either direction
+is a failure.
 """
 
 import collections
@@ -32,10 +33,10 @@ Result = collections.namedtuple("Result", "outcome text seconds")
 
 
 def holds(where, facts):
-    """Returns whether all conditions of an entry hold: `any`, a driver, a kernel, `!` and a kernel, or a range of
-    releases (`44`, `-56`, `57-`).
+    """Returns whether all conditions of an entry hold: `any`, a driver, a provider, a kernel, `!` and one of them, or a
+    range of releases (`44`, `-56`, `57-`).
     """
-    driver, release, kernel = facts.split(",")
+    driver, provider, release, kernel = facts.split(",")
     for condition in where.split(","):
         if condition[-1].isdigit() or condition[-1] == "-":
             first, dash, last = condition.partition("-")
@@ -43,9 +44,9 @@ def holds(where, facts):
             if not low <= int(release.split(".")[0]) <= high:
                 return False
         elif condition[0] == "!":
-            if condition[1:] == kernel:
+            if condition[1:] in (driver, provider, kernel):
                 return False
-        elif condition not in ("any", driver, kernel):
+        elif condition not in ("any", driver, provider, kernel):
             return False
     return True
 

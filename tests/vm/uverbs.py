@@ -2,13 +2,19 @@
 """The commands of /dev/infiniband/uverbs*, without a library: layouts with a kind for each field, so that a fuzzer
 can fill them at random; and the calls themselves.
 
-C headers: rdma/ib_user_verbs.h, rdma/rdma_user_ioctl_cmds.h, rdma/rdma_user_rxe.h.
+The responses of both ABIs have the same sizes, and the offsets and sizes of rings at the same places. A context has the
+ABI that PROVIDER names, unless the caller gives another one.
+
+C headers: rdma/ib_user_verbs.h, rdma/rdma_user_ioctl_cmds.h, rdma/rdma_user_rxe.h, rdma/ferroce-abi.h.
 """
 
 import ctypes
 import mmap
 import os
 import struct
+
+import ring_direct
+import ring_rxe
 
 (GET_CONTEXT, QUERY_DEVICE, QUERY_PORT, ALLOC_PD, DEALLOC_PD, CREATE_AH, _, _, DESTROY_AH, REG_MR, _, REREG_MR, _,
  DEREG_MR, ALLOC_MW, _, DEALLOC_MW, CREATE_COMP_CHANNEL, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, POLL_CQ, _, REQ_NOTIFY_CQ,
@@ -18,8 +24,8 @@ EXTENDED = 0x80000000
 EX_CREATE_FLOW, EX_DESTROY_FLOW, EX_CREATE_WQ, EX_MODIFY_WQ, EX_DESTROY_WQ, EX_CREATE_TABLE, EX_DESTROY_TABLE, \
     EX_MODIFY_CQ = (EXTENDED | number for number in range(50, 58))
 IOCTL = 0xC0181B01
-# enum rdma_driver_id: the driver ID that stock libraries support.
-RXE = 14
+# That of PROVIDER: see ring.py, whose names need a device.
+ABI = ring_direct if os.environ.get("PROVIDER") == "direct" else ring_rxe
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -61,9 +67,10 @@ COMMANDS = {
     QUERY_SRQ: (16, None, "Q:answer I:srq I:zero"),
     DESTROY_SRQ: (4, None, "Q:answer I:srq I:zero"),
     POST_SRQ_RECV: (4, None, "Q:answer I:srq I:few I:few I:element 128s:noise"),
-    OPEN_XRCD: (4, None, "Q:answer I:any I:few"),
-    CREATE_XSRQ: (40, None, "Q:answer Q:any I:few I:pd I:count I:pieces I:few I:few I:any I:cq"),
-    OPEN_QP: (64, None, "Q:answer Q:any I:pd I:qpn B:kind 7s:padding"),
+    OPEN_XRCD: (4, "xrcd", "Q:answer i:file I:create"),
+    CLOSE_XRCD: (0, None, "I:xrcd"),
+    CREATE_XSRQ: (40, "srq", "Q:answer Q:any I:shared I:pd I:count I:pieces I:few I:few I:xrcd I:cq"),
+    OPEN_QP: (64, "qp", "Q:answer Q:any I:xrcd I:qpn B:kind 7s:padding"),
     EXTENDED | QUERY_DEVICE: (304, None, "I:zero I:zero"),
     EXTENDED | CREATE_CQ: (16, "cq", "Q:any I:count I:zero i:channel I:zero I:zero I:zero"),
     EXTENDED | CREATE_QP: (40, "qp", f"Q:any I:pd I:cq I:cq I:srq {CAPS} B:few B:kind B:flag B:zero I:zero I:flag "
@@ -76,12 +83,12 @@ COMMANDS = {
 }
 # The commands that destroy an object by its handle: the response of a create command begins with the handle.
 DESTROY = {"pd": DEALLOC_PD, "ah": DESTROY_AH, "mr": DEREG_MR, "mw": DEALLOC_MW, "cq": DESTROY_CQ, "qp": DESTROY_QP,
-           "srq": DESTROY_SRQ}
+           "srq": DESTROY_SRQ, "xrcd": CLOSE_XRCD}
 # The commands that create an object; the older one if there are two.
 CREATE = {made: command for command, (_, made, _) in reversed(COMMANDS.items()) if made}
-# Offsets of struct mminfo in the responses.
-RINGS = {CREATE_CQ: (8,), RESIZE_CQ: (8,), CREATE_QP: (32, 48), CREATE_SRQ: (16,), EXTENDED | CREATE_CQ: (16,),
-         EXTENDED | CREATE_QP: (40, 56)}
+# Offsets of struct mminfo or struct ferroce_mapping in the responses.
+RINGS = {CREATE_CQ: (8,), RESIZE_CQ: (8,), CREATE_QP: (32, 48), CREATE_SRQ: (16,), CREATE_XSRQ: (16,),
+         EXTENDED | CREATE_CQ: (16,), EXTENDED | CREATE_QP: (40, 56)}
 
 
 def layout(command):
@@ -121,25 +128,32 @@ def issue(descriptor, data):
     return 0
 
 
-def get_context(descriptor):
-    """Creates the context of an open device file by the older command; returns 0, or the errno. If the newer command,
-    which libibverbs uses, fails, the core leaks a reference to the process, and kmemleak reports it.
+def ask_for_context(descriptor, asked, room):
+    """Creates the context of an open device file by the older command, with a request of the driver's own, and room for
+    its response; returns 0, or the errno, and the response. If the newer command, which libibverbs uses, fails, the
+    core leaks a reference to the process, and kmemleak reports it.
     """
-    answer = ctypes.create_string_buffer(8)
-    return issue(descriptor, struct.pack("=IHHQ", GET_CONTEXT, 4, 2, ctypes.addressof(answer)))
+    answer = ctypes.create_string_buffer(8 + room)
+    head = struct.pack("=IHHQ", GET_CONTEXT, 4 + len(asked) // 4, 2 + room // 4, ctypes.addressof(answer))
+    return issue(descriptor, head + asked), answer.raw[8:]
 
 
-def open_context(path):
+def get_context(descriptor, abi=ABI):
+    """Creates the context of an open device file; returns 0, or the errno."""
+    return ask_for_context(descriptor, abi.CONTEXT_REQUEST, abi.CONTEXT_ANSWER)[0]
+
+
+def open_context(path, abi=ABI):
     """Opens another file of the device and creates its context; returns its descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    error = get_context(descriptor)
+    error = get_context(descriptor, abi)
     if error:
         os.close(descriptor)
         raise OSError(error, os.strerror(error))
     return descriptor
 
 
-def attributes_of(descriptor, target, method, attributes, driver=RXE):
+def attributes_of(descriptor, target, method, attributes, driver=ABI.DRIVER):
     """Issues an ioctl; attributes are (number, length, flags, datum). Returns 0, or the errno; and the data after the
     call: the first datum of a new object is its handle.
     """
@@ -152,7 +166,7 @@ def attributes_of(descriptor, target, method, attributes, driver=RXE):
     return error, [datum for *_, datum in struct.iter_unpack("=HHHHQ", data.raw[24:24 + len(body)])]
 
 
-def ioctl(descriptor, target, method, attributes, driver=RXE):
+def ioctl(descriptor, target, method, attributes, driver=ABI.DRIVER):
     """Issues an ioctl; returns 0, or the errno."""
     return attributes_of(descriptor, target, method, attributes, driver)[0]
 
@@ -191,7 +205,7 @@ def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
 
 
 # Unsupported commands: queues are filled and polled without the kernel, and the driver has no such objects.
-MISSING = {POLL_CQ, POST_RECV, POST_SRQ_RECV, OPEN_XRCD, OPEN_QP, EX_CREATE_FLOW, EX_CREATE_WQ, EX_CREATE_TABLE}
+MISSING = {POLL_CQ, POST_RECV, POST_SRQ_RECV, EX_CREATE_FLOW, EX_CREATE_WQ, EX_CREATE_TABLE}
 # Calls that are not commands, but counted like one.
 ADVICE, BUFFER, ANY_CALL, MAPPING = "advise_mr", "reg_dmabuf_mr", "any ioctl", "mmap of a ring"
 

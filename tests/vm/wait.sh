@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Waits with time limits, loading and unloading of the driver, and neighbours: for tests that change the set-up.
-# Sourced by lib.sh.
+# Waits with time limits, loading and unloading of the driver, injected failures, and neighbours: for tests that change
+# the set-up. Sourced by lib.sh.
 
 # within SECONDS COMMAND...: waits until the command succeeds; fails after the time, which is longer on a slow kernel.
 within() {
@@ -41,6 +41,18 @@ install_driver() {
 		;;
 	esac
 	install -D "$KO" "$modules/updates/ferroce.ko" && depmod
+}
+
+# fail_all_kinds: failures are injected also into allocations that may sleep and into single pages. No stack trace for
+# each: it would look like a warning.
+fail_all_kinds() {
+	local cause
+	for cause in failslab fail_page_alloc; do
+		[ -d "/sys/kernel/debug/$cause" ] || continue
+		echo N >"/sys/kernel/debug/$cause/ignore-gfp-wait"
+		echo 0 >"/sys/kernel/debug/$cause/verbose"
+		[ "$cause" = failslab ] || echo 0 >"/sys/kernel/debug/$cause/min-order"
+	done
 }
 
 has_device() { [ -e "/sys/class/infiniband/$1" ]; }

@@ -3,7 +3,6 @@
 anew, for which it must wait until the access in progress has ended. With PREEMPT_RT it may have preempted that access.
 """
 
-import ctypes
 import os
 import threading
 import time
@@ -12,9 +11,9 @@ from pyverbs.mr import MW
 
 import enums as e
 from rc import SLOWNESS
-from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, command, element
+from ring import Hostile, command, send_element
 from tap import equal, not_for_rxe, run, true
-from window_races import BIND, STATUS
+from window_races import BIND
 from windows import BINDABLE, OK, REMOTE
 
 BINDS = 300
@@ -38,13 +37,11 @@ class Rung(Hostile):
 
     def status(self):
         """Waits for a completion, and returns its status."""
-        at, late = self.cq_ring.get(CONSUMER), time.monotonic() + 20 * SLOWNESS
-        while self.cq_ring.get(PRODUCER) == at:
+        late = time.monotonic() + 20 * SLOWNESS
+        while (status := self.cq_ring.take()) is None:
             true(time.monotonic() < late, "no completion")
             time.sleep(0.001)
-        self.cq_ring.put(CONSUMER, at + 1 & self.cq_ring.mask)
-        return ctypes.c_uint32.from_address(
-            self.cq_ring.start + DATA + at * self.cq_ring.element + STATUS).value
+        return status
 
 
 class Writer(threading.Thread):
@@ -70,7 +67,7 @@ def bind(end, key):
     """Binds a window of type 1 to the whole region of an end, again with the same key; returns the processor time."""
     fields = {"wr_id": 1, "opcode": BIND, "remote": end.mr.buf, "mw_length": end.mr.length, "mw_rkey": key,
               "mw_key": key, "mr_lkey": end.mr.lkey, "mw_access": REMOTE, "flags": e.IBV_SEND_SIGNALED}
-    end.sq_ring.produce(element(SEND_WQE, SEND_WQE_SIZE, [], fields))
+    end.sq_ring.produce(send_element([], fields))
     began = time.thread_time()
     end.doorbell()
     taken = time.thread_time() - began

@@ -15,14 +15,12 @@ from pyverbs.pd import PD
 
 import enums as e
 from rc import PAGE, SLOWNESS, context, own_context
-from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, element
+from ring import ABI, Hostile, send_element
 from tap import equal, not_for_rxe, run, true
 from uverbs import DEREG_MR, LAYOUTS, MODIFY_QP, REG_MR, command, issue
 from windows import BIND_ERROR, BINDABLE, REMOTE
 
 BIND = 8
-# Offset in struct ib_uverbs_wc.
-STATUS = 8
 REGIONS, BINDS = 4000, 500
 
 
@@ -49,7 +47,7 @@ class Binder:
         key = self.window.rkey
         usual = {"wr_id": 1, "opcode": BIND, "remote": address, "mw_length": 64, "mw_rkey": key, "mw_key": key ^ 1,
                  "mw_access": REMOTE, "flags": e.IBV_SEND_SIGNALED}
-        self.element = bytearray(element(SEND_WQE, SEND_WQE_SIZE, [], usual))
+        self.element = bytearray(send_element([], usual))
         # Finds the handle.
         self.end.doorbell()
         kinds = LAYOUTS[MODIFY_QP][1]
@@ -58,17 +56,13 @@ class Binder:
 
     def bind(self, key):
         """Attempts one bind, which must fail."""
-        queue = self.end.cq_ring
-        at = queue.get(PRODUCER)
-        struct.pack_into("<I", self.element, SEND_WQE["mr_lkey"][0], key)
+        struct.pack_into("<I", self.element, ABI.SEND["mr_lkey"][0], key)
         self.end.sq_ring.produce(bytes(self.element))
         self.end.doorbell()
         late = time.monotonic() + 20 * SLOWNESS
-        while queue.get(PRODUCER) == at:
+        while (status := self.end.cq_ring.take()) is None:
             true(time.monotonic() < late, "no completion")
-        status = ctypes.c_uint32.from_address(queue.start + DATA + at * queue.element + STATUS).value
         equal(status, BIND_ERROR, "a bind to a stranger's region")
-        queue.put(CONSUMER, queue.get(PRODUCER))
         equal(issue(context().cmd_fd, self.revival), 0, "SQE to RTS")
 
 
