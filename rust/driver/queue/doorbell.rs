@@ -11,8 +11,9 @@
 //!   the peer in between. So a ping-pong, whose program may wait for something else than a completion, does not get it.
 //! - **Kept** only by doorbells (or other events that run the engine for new requests): one at least from one look to
 //!   the next. So a process causes no more looks than it makes calls, and an idle queue causes none.
-//! - **Taken back** at a look without them. If requests were waiting for that look, the process does not do its part,
-//!   and must ring twice as many doorbells before it is given the word again.
+//! - **Taken back** at a look without them, or if requests were waiting for that look and the last doorbell was long
+//!   ago. Then the process does not do its part, and must ring twice as many doorbells before it is given the word
+//!   again.
 //!
 //! Depends on nothing of the kernel. `tests/host/tests/doorbell.rs` compiles this file, too.
 
@@ -24,6 +25,10 @@ use roce::time::{
 /// How long requests wait at most if the process neither rings the doorbell nor polls. An expired timer costs as much
 /// as some doorbells, so it must be rare compared with them.
 pub(crate) const POLL_DELAY: Duration = Duration::from_micros(1_000);
+
+/// A process that polls or posts on rings more often than this. So requests that a look finds after such a time waited
+/// for it.
+const LONG: Duration = Duration::from_micros(500);
 
 /// Doorbells in a row that are a stream, at first.
 const STREAM_DOORBELLS: u32 = 8;
@@ -87,13 +92,17 @@ impl DoorbellSuppressor {
             };
         };
         if now.is_before(look_at) {
-            self.is_kept |= has_new;
+            if has_new {
+                self.is_kept = true;
+                self.last = now;
+            }
             return Suppression::Until(look_at);
         }
-        if self.is_kept {
+        let have_waited = has_new && !now.is_before(self.last.saturating_add(LONG));
+        if self.is_kept && !have_waited {
             return Suppression::Until(self.look_later(now));
         }
-        if has_new {
+        if have_waited {
             self.needed = self.needed.saturating_mul(2).min(MAX_STREAM_DOORBELLS);
         }
         self.doorbells = 0;

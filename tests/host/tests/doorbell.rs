@@ -102,6 +102,19 @@ fn a_process_that_lets_requests_wait_must_ring_more_often() {
     assert_eq!(queue.stream(100), Some(9), "RESET forgets it");
 }
 
+#[test]
+fn doorbells_at_the_start_of_a_burst_do_not_excuse_its_tail() {
+    let mut queue = Queue::new();
+    assert_eq!(queue.stream(100), Some(9));
+    // The first requests of the burst are as many as the provider holds back at most, so that it rings.
+    assert!(matches!(queue.run(10, true), Suppression::Until(_)));
+    assert_eq!(queue.run(990, true), Suppression::End, "the rest waited");
+    assert_eq!(queue.stream(100), Some(17));
+    // A stream that happens to have posted just before the look goes on.
+    assert!(matches!(queue.run(990, true), Suppression::Until(_)));
+    assert!(matches!(queue.run(10, true), Suppression::Until(_)));
+}
+
 proptest! {
     /// A look costs processor time that no process is charged for: looks are no more than runs for new requests.
     #[test]
