@@ -63,7 +63,7 @@ pub(crate) fn create(
     let srq = Srq::new(pd.clone(), init.handle, attr, init.xrc, ends)?;
     if is_xrc {
         let numbers = 1..Srqn::COUNT;
-        srq.set_number(dev.port().xrc_srqs().alloc_random(numbers, srq.clone())?);
+        srq.set_number(dev.port().xrc_srqs().alloc_cyclic(numbers, srq.clone())?);
     }
     if let Some(user) = user {
         let responded = user
