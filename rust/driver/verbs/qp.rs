@@ -20,6 +20,7 @@ use crate::{
         pd::Pd,
         sge::Sge, //
     },
+    net::demux::Demux,
     port::ah::PostedAhs,
     qp::{
         any_qp::AnyQp,
@@ -123,21 +124,42 @@ fn rc(dev: &Device<Ferroce>, queues: Queues, init: &QpInit<'_, Ferroce>) -> Resu
     rc_engines(dev, queues, (&init.send_cq, &init.recv_cq), None)
 }
 
-/// Creates engines of RC. They are large: not inlined, so that they leave the stack.
-#[inline(never)]
+/// Creates engines of RC.
 fn rc_engines(
     dev: &Device<Ferroce>,
     queues: Queues,
     (send_cq, recv_cq): (&Arc<Cq>, &Arc<Cq>),
     xrcd: Option<Arc<Xrcd>>,
 ) -> Result<Engines<Rc>> {
-    let requester = Requester::new(SendSlots::new(0)?);
     let peers = dev.shared().demux().clone();
-    let sender = rc::requester::RcSendEngine::new(requester, queues.send, send_cq.clone(), peers);
+    Ok((
+        rc_send_engine(queues.send, send_cq.clone(), peers)?,
+        rc_recv_engine(queues.receive, recv_cq.clone(), xrcd)?,
+    ))
+}
+
+/// Creates the engine of a requester. It is large: not inlined, so that it leaves the stack.
+#[inline(never)]
+fn rc_send_engine(
+    queue: SendQueue,
+    cq: Arc<Cq>,
+    peers: Arc<Demux>,
+) -> Result<KBox<rc::requester::RcSendEngine>> {
+    let requester = Requester::new(SendSlots::new(0)?);
+    let engine = rc::requester::RcSendEngine::new(requester, queue, cq, peers);
+    Ok(KBox::new(engine, GFP_KERNEL_ACCOUNT)?)
+}
+
+/// Creates the engine of a responder, as [`rc_send_engine`].
+#[inline(never)]
+fn rc_recv_engine(
+    queue: RecvQueue,
+    cq: Arc<Cq>,
+    xrcd: Option<Arc<Xrcd>>,
+) -> Result<KBox<rc::responder::RcRecvEngine>> {
     let responder = Responder::new(ReplayStorage::new(0)?);
-    let recv_cq = recv_cq.clone();
-    let receiver = rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq, xrcd);
-    boxed(sender, receiver)
+    let engine = rc::responder::RcRecvEngine::new(responder, queue, cq, xrcd);
+    Ok(KBox::new(engine, GFP_KERNEL_ACCOUNT)?)
 }
 
 /// Creates a target of XRC in RESET. No consumer can write to its send queue.
