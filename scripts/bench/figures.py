@@ -10,8 +10,9 @@ KIB, MIB = 1 << 10, 1 << 20
 LIST = 64
 
 #: The contestants. `memcpy` is the processor's own limit, and exists on one device only.
-FERROCE, RXE, SIW, TCP, MEMCPY = "ferroce", "rxe", "siw", "tcp", "memcpy"
-DRIVERS = (FERROCE, RXE, SIW)
+#: `ferroce_direct` is ferroce with its own library, on devices of that link type.
+FERROCE, DIRECT, RXE, SIW, TCP, MEMCPY = "ferroce", "ferroce_direct", "rxe", "siw", "tcp", "memcpy"
+DRIVERS = (FERROCE, DIRECT, RXE, SIW)
 
 #: Where. `device` is one RDMA device that talks to itself; then two namespaces; then the stock kernel, emulated.
 DEVICE, VETH, VETH1500, STOCK, PAIR = "device", "veth", "veth1500", "stock", "pair"
@@ -229,7 +230,7 @@ RUNS = (
         for verb in ("write", "send", "read")
     ),
     latency("send"),
-    latency("read"),
+    latency("read", drivers=EVERY),
     latency("atomic"),
     several(256, limit=120),
     several(1000, limit=240),
@@ -243,13 +244,14 @@ RUNS = (
 
 @dataclass(frozen=True)
 class Target:
-    """A target: ferroce's figure divided by a rival's, or by another one of ferroce."""
+    """A target: the figure of a contestant divided by a rival's, or by another one of its own."""
 
     run: str
     figure: str
     rival: str
     #: By path: at least, or for figures where less is better, at most.
     limits: dict = field(default_factory=dict)
+    who: str = FERROCE
 
 
 TARGETS = (
@@ -262,5 +264,9 @@ TARGETS = (
     Target("write_cpu_per_gib", "per_gib", TCP, {VETH: 0.7}),
     Target("write_bw_64b_list", "rate", RXE, {DEVICE: 10}),
     Target("write_lat", "median", RXE, {DEVICE: 0.5}),
+    Target("write_bw_64kib", "mb", TCP, {DEVICE: 4, VETH: 1.35}, DIRECT),
+    Target("write_bw_64b", "rate", FERROCE, {DEVICE: 9, VETH: 5.5}, DIRECT),
+    Target("write_bw_64b", "rate", SIW, {DEVICE: 1, VETH: 1}, DIRECT),
+    Target("write_lat", "median", FERROCE, {DEVICE: 1}, DIRECT),
     Target("send_cpu_per_message", "per_message", RXE, {DEVICE: 0.7, VETH: 0.9}),
 )

@@ -8,7 +8,9 @@
 
 . "$VM_LIB"
 PLACES=/tmp/places
-prefix() { case $1 in ferroce) echo fr ;; *) echo "$1" ;; esac; }
+# The own library is installed. Devices of both link types take part, each as a contestant.
+PROVIDER=rxe
+prefix() { case $1 in ferroce) echo fr ;; ferroce_direct) echo fd ;; *) echo "$1" ;; esac; }
 
 # place NAME END DEVICE ADDRESS: a line for bench.guest. siw has no GIDs to choose from.
 place() {
@@ -39,7 +41,7 @@ modprobe -a rdma_ucm siw
 load_driver rxe
 load_driver ferroce
 : >"$PLACES"
-for who in tcp ferroce rxe siw; do
+for who in tcp ferroce ferroce_direct rxe siw; do
 	two_ends "$who" 4200 0
 	two_ends "$who" 1500 2
 done

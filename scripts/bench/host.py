@@ -120,6 +120,7 @@ def boot(plan, memory, limit, at_mark=None, out=None):
             "VM_CMDLINE": "pin_cpus",
             "VM_TIMEOUT": str(limit),
             "VM_RIVALS": "1",
+            "PROVIDER": "direct",
             "VM_FILES": f"{plan_file} {package}",
         }
         if out:

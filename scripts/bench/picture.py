@@ -12,6 +12,7 @@ from bench import figures, stats, table
 
 COLOURS = {
     figures.FERROCE: "#c2410c",
+    figures.DIRECT: "#f59e0b",
     figures.RXE: "#64748b",
     figures.SIW: "#94a3b8",
     figures.TCP: "#0e7490",
@@ -113,7 +114,7 @@ def legend(top):
     for who, colour in COLOURS.items():
         lines.append(f'<rect x="{x}" y="{top}" width="12" height="12" fill="{colour}"/>')
         lines.append(text(x + 17, top + 11, NAMES.get(who, who)))
-        x += 100
+        x += 120
     return lines
 
 

@@ -75,13 +75,21 @@ class Table(unittest.TestCase):
 
     def test_every_target_names_a_figure(self):
         results = [
-            result(1, "ferroce", None, run=run.name, path=path)
+            result(1, who, None, run=run.name, path=path)
+            for who in (*figures.DRIVERS, figures.TCP)
             for run in work.ALL_RUNS.values()
             for path in (*run.paths, *(emulated.TOPOLOGIES if run in emulated.runs() else ()))
         ]
         found = list(table.verdicts(stats.Series(results, 1)))
         self.assertEqual(len(found), sum(len(target.limits) for target in work.ALL_TARGETS))
         self.assertEqual({reached for *_, reached in found}, {None})
+
+    def test_a_target_needs_its_rival(self):
+        results = [result(1, "ferroce_direct", 9.0, run="write_bw_64b", figure="rate")]
+        self.assertEqual(list(table.verdicts(stats.Series(results, 1))), [])
+        results.append(result(1, "siw", 10.0, run="write_bw_64b", figure="rate"))
+        found = [(what, reached) for what, _, _, reached in table.verdicts(stats.Series(results, 1))]
+        self.assertEqual(found, [("device: ferroce_direct, write 64 B against siw", False)])
 
     def test_less_is_better_for_latency(self):
         series = stats.Series(
