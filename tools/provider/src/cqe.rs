@@ -2,13 +2,15 @@
 
 //! Completion queue elements: `struct ferroce_cqe`.
 
-use crate::ring::{
-    Consumer,
-    Memory, //
-};
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering, //
+use crate::{
+    ring::{
+        Consumer,
+        Memory, //
+    },
+    sync::{
+        AtomicU64,
+        Ordering, //
+    },
 };
 
 /// Place of `turn` among the words of 32 bits.

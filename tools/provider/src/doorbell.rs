@@ -13,12 +13,12 @@ use crate::{
         libc,
         lock::SpinLock, //
     },
-};
-use core::sync::atomic::{
-    fence,
-    AtomicBool,
-    AtomicU32,
-    Ordering, //
+    sync::{
+        fence,
+        AtomicBool,
+        AtomicU32,
+        Ordering, //
+    },
 };
 
 /// The file of a context.
@@ -96,7 +96,7 @@ pub(crate) struct Dirty {
 
 impl Dirty {
     /// Nothing is held back.
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             handles: SpinLock::new([None; SLOTS]),
             count: AtomicU32::new(0),

@@ -28,5 +28,6 @@ mod post;
 mod qp;
 mod ring;
 mod srq;
+mod sync;
 mod wqe;
 mod xrcd;

@@ -25,6 +25,7 @@ use crate::{
         Producer,
         Ring, //
     },
+    sync::AtomicU64,
     wqe::{
         self,
         flag,
@@ -118,7 +119,7 @@ impl<M: Memory> SendQueue<M> {
 
     /// Writes something to the request that was begun last. `write` returns the bytes of its message.
     #[inline]
-    fn edit(&mut self, write: impl FnOnce(&[core::sync::atomic::AtomicU64], &Head) -> Option<u64>) {
+    fn edit(&mut self, write: impl FnOnce(&[AtomicU64], &Head) -> Option<u64>) {
         if self.builder.error.is_some() {
             return;
         }

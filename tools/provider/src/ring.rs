@@ -18,12 +18,12 @@ use crate::{
         halves,
         Map, //
     },
-};
-use core::sync::atomic::{
-    fence,
-    AtomicU32,
-    AtomicU64,
-    Ordering, //
+    sync::{
+        fence,
+        AtomicU32,
+        AtomicU64,
+        Ordering, //
+    },
 };
 
 /// The memory of a ring.

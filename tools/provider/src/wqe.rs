@@ -5,16 +5,18 @@
 //! They write to the words of an element that the kernel does not read yet. An encoder that returns `None` has found
 //! that the element is too short; what it wrote must not be published.
 
-use crate::ffi::{
-    memory::copy_in,
-    wr::{
-        Sge,
-        UserBytes, //
+use crate::{
+    ffi::{
+        memory::copy_in,
+        wr::{
+            Sge,
+            UserBytes, //
+        },
     },
-};
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering, //
+    sync::{
+        AtomicU64,
+        Ordering, //
+    },
 };
 
 /// `enum ibv_wr_opcode`.

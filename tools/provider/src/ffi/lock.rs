@@ -3,13 +3,11 @@
 //! A small lock: one word beside what it guards, so that a queue and its lock share a cache line.
 
 use super::libc;
-use core::{
-    cell::UnsafeCell,
-    hint,
-    sync::atomic::{
-        AtomicBool,
-        Ordering, //
-    },
+use crate::sync::{
+    spin_loop,
+    AtomicBool,
+    Ordering,
+    UnsafeCell, //
 };
 
 /// Whether threads have to be kept apart.
@@ -47,12 +45,12 @@ impl<T> SpinLock<T> {
     const ROUNDS: u32 = 200;
 
     /// Creates the lock, not held.
-    pub(crate) const fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self::with_locking(value, Locking::NEEDED)
     }
 
     /// Creates the lock, not held, or omits it.
-    pub(crate) const fn with_locking(value: T, locking: Locking) -> Self {
+    pub(crate) fn with_locking(value: T, locking: Locking) -> Self {
         Self {
             locked: AtomicBool::new(false),
             locking,
@@ -91,7 +89,7 @@ impl<T> SpinLock<T> {
             if rounds > Self::ROUNDS {
                 libc::yield_now();
             } else {
-                hint::spin_loop();
+                spin_loop();
             }
         }
     }

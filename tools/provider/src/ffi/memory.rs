@@ -9,7 +9,11 @@ use super::{
 use crate::{
     abi::direct::Mapping,
     errno::Errno,
-    ring::Memory, //
+    ring::Memory,
+    sync::{
+        AtomicU32,
+        AtomicU64, //
+    },
 };
 use core::{
     ops::{
@@ -20,11 +24,7 @@ use core::{
         self,
         NonNull, //
     },
-    slice,
-    sync::atomic::{
-        AtomicU32,
-        AtomicU64, //
-    },
+    slice, //
 };
 
 /// A mapped ring. A process that is forked shares it: there is no copy that could differ from the kernel's.
