@@ -109,14 +109,14 @@ impl Dirty {
     /// A thread asks for an event, and calls [`flush`](Self::flush) next.
     pub(crate) fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
-        // A queue that is noted by a thread that has not seen the store is in the array when it is flushed.
+        // A queue is in the array when it is flushed, or the thread that notes it sees the store: see `note`.
         fence(Ordering::SeqCst);
     }
 
     /// A thread has taken completions, so none sleeps.
     #[inline]
     pub(crate) fn disarm(&self) {
-        if self.armed.load(Ordering::Relaxed) {
+        if self.is_armed() {
             self.armed.store(false, Ordering::Relaxed);
         }
     }
@@ -136,27 +136,36 @@ impl Dirty {
         if !noted {
             held.clear();
         }
-        let may_hold = held.add(posts, bytes, entries) && !self.armed.load(Ordering::Relaxed);
+        let may_hold = held.add(posts, bytes, entries) && !self.is_armed();
         may_hold && (noted || self.note(handle, &mut held.epoch))
     }
 
-    /// Notes a queue that holds posts back where its receives complete, too: a program may wait there only.
+    /// As [`hold`](Self::hold), where the receives of the queue complete, too: a program may wait there only.
     #[inline]
-    pub(crate) fn also_note(&self, handle: u32, held: &mut Held) {
-        if held.recv_epoch != Some(self.epoch.load(Ordering::Relaxed)) {
-            // Without a place, the kernel looks.
-            self.note(handle, &mut held.recv_epoch);
-        }
+    pub(crate) fn also_hold(&self, handle: u32, held: &mut Held) -> bool {
+        let noted = held.recv_epoch == Some(self.epoch.load(Ordering::Relaxed));
+        !self.is_armed() && (noted || self.note(handle, &mut held.recv_epoch))
     }
 
     /// Returns whether a thread sleeps until there is a completion.
     #[inline]
-    pub(crate) fn is_armed(&self) -> bool {
+    fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Relaxed)
     }
 
+    /// Notes a queue. Returns whether posts may be held back: there is a place, and no thread sleeps that might not
+    /// have found the queue.
     #[cold]
     fn note(&self, handle: u32, epoch: &mut Option<u32>) -> bool {
+        if !self.insert(handle, epoch) {
+            return false;
+        }
+        // Pairs with the fence of `arm`: either that thread finds the queue, or this one sees that it sleeps.
+        fence(Ordering::SeqCst);
+        !self.is_armed()
+    }
+
+    fn insert(&self, handle: u32, epoch: &mut Option<u32>) -> bool {
         self.handles.with(|handles| {
             // It has a place already if another queue has left the array.
             if !handles.contains(&Some(handle)) {

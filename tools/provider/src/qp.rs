@@ -276,22 +276,24 @@ pub(crate) fn needs_doorbell(qp: &Qp, queue: &mut SendQueue, published: (u32, u6
     if posts == 0 {
         return false;
     }
-    let body = qp.body();
-    if body.may_hold && queue.no_doorbell() {
-        if let Some(cq) = body.send_cq {
-            let (dirty, entries) = (&cq.body().dirty, queue.entries());
-            let other = body.other_cq();
-            let sleeps = other.is_some_and(|other| other.body().dirty.is_armed());
-            if !sleeps && dirty.hold(qp.handle(), &mut queue.held, published, entries) {
-                if let Some(other) = other {
-                    other.body().dirty.also_note(qp.handle(), &mut queue.held);
-                }
-                return false;
-            }
-        }
+    if qp.body().may_hold && queue.no_doorbell() && hold_back(qp, queue, published) {
+        return false;
     }
     queue.held.clear();
     true
+}
+
+/// Holds back requests that were published. Returns whether all completion queues of the QP agree.
+#[inline]
+fn hold_back(qp: &Qp, queue: &mut SendQueue, published: (u32, u64)) -> bool {
+    let (body, handle, entries) = (qp.body(), qp.handle(), queue.entries());
+    let held = &mut queue.held;
+    let at_sends = |cq: CqRef| cq.body().dirty.hold(handle, held, published, entries);
+    if !body.send_cq.is_some_and(at_sends) {
+        return false;
+    }
+    let at_receives = |cq: CqRef| cq.body().dirty.also_hold(handle, &mut queue.held);
+    body.other_cq().is_none_or(at_receives)
 }
 
 /// Rings the doorbell of a QP.
