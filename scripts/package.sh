@@ -16,6 +16,8 @@
 # them, or below DESTDIR. The texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version,
 # for tests.
 #
+# ARCH=arm64 with --provider: for that architecture. Otherwise, packages are for that of the kernel.
+#
 # SIGNING_KEY=FILE and SIGNING_CERT=FILE (PEM) sign the module; SIGNING_PIN is the key's password.
 #
 # The same commit gives the same packages, bit by bit: what depends on the machine or the time (paths in the module,
@@ -132,12 +134,15 @@ package() {
 
 # provider: ferroce.driver is no file for users to change. As a conffile it would stay after the library is removed, and
 # every program of verbs would warn of it.
-provider() {
-	local libraries=$1/usr/lib/x86_64-linux-gnu/libibverbs made
-	made=$("$SRC/scripts/provider.sh")
+provider() { # ROOT ARCHITECTURE
+	local triplet=x86_64-linux-gnu toolchain=${TOOLCHAIN-} libraries made
+	[ "$2" = amd64 ] || triplet=aarch64-linux-gnu toolchain=$SUITE-arm64
+	libraries=$1/usr/lib/$triplet/libibverbs
+	made=$(ARCH=$2 "$SRC/scripts/provider.sh")
 	mkdir -p "$libraries"
 	cp -P "$made"/*.so "$libraries/"
-	"$SRC/scripts/in-root.sh" strip --strip-unneeded "$libraries/libferroce.so" </dev/null
+	TOOLCHAIN=$toolchain "$SRC/scripts/in-root.sh" "$triplet-strip" --strip-unneeded "$libraries/libferroce.so" \
+		</dev/null
 	chmod 644 "$libraries/libferroce.so"
 	install -D -m 644 "$made/ferroce.driver" "$1/etc/libibverbs.d/ferroce.driver"
 }
@@ -163,7 +168,7 @@ case $# in
 2) what=$1 out=$2 ;;
 *) die "usage: package.sh [--modules | --sources | --provider | --sandbox] DIRECTORY | --install" ;;
 esac
-architecture=amd64 release=-
+architecture=${ARCH:-amd64} release=-
 if [ "$what" != --sandbox ] && [ "$what" != --provider ]; then
 	kernel=$("$SRC/scripts/kernel.sh")
 	release=$(<"$kernel/release")
@@ -186,9 +191,9 @@ if [ "$what" = --sandbox ]; then
 	sandbox
 	exit
 fi
-if [ "$what" = --provider ] || [ "$what $architecture" = "all amd64" ]; then
-	provider "$work/provider"
-	package provider amd64 "$work/provider"
+if [ "$what" = --provider ] || [ "$what" = all ]; then
+	provider "$work/provider" "$architecture"
+	package provider "$architecture" "$work/provider"
 	[ "$what" = all ] || exit 0
 fi
 if [ "$what" != --sources ]; then

@@ -4,8 +4,11 @@
 
 A column is one layout of `struct verbs_context_ops`, which the tag on its top has. All tags that are named in NEVER
 must agree with the column of their number, or a layout is missing.
+
+provider-abi.py --layouts: prints the table of tools/provider/src/ffi/layouts.rs as assertions in C.
 """
 
+import pathlib
 import re
 import subprocess
 import sys
@@ -41,7 +44,22 @@ def place(names, operation):
     return str(names.index(operation)) if operation in names else "-1"
 
 
+def layouts():
+    """The assertions, for a compiler of either architecture."""
+    table = pathlib.Path(__file__).resolve().parent.parent / "tools/provider/src/ffi/layouts.rs"
+    line = re.compile(r'    \w+::\S+ is (at least )?"(struct \w+)\.?(\S*)" (\d+) (\d+);')
+    print("#include <stddef.h>\n#include <infiniband/driver.h>")
+    print("#ifdef __aarch64__\n#define IS_ARM64 1\n#else\n#define IS_ARM64 0\n#endif")
+    for relaxed, type_name, field, x86_64, aarch64 in line.findall(table.read_text()):
+        found = f"offsetof({type_name}, {field})" if field else f"sizeof({type_name})"
+        expected = f"{found} {'<=' if relaxed else '=='} (IS_ARM64 ? {aarch64} : {x86_64})"
+        print(f'_Static_assert({expected}, "{type_name} {field}");')
+
+
 def main():
+    if sys.argv[1] == "--layouts":
+        layouts()
+        return
     columns = []
     for tag, same in COLUMNS.items():
         names = operations(sys.argv[1], tag)

@@ -3,7 +3,8 @@
 #
 # provider-layouts.sh RDMA-CORE [TAG...]: checks the provider with the layouts of releases of libibverbs, whose headers
 # come from a git repository of rdma-core. The provider runs over tests/provider/stand_in.c, which stands in for
-# libibverbs and the kernel. RUNNER="valgrind -q ..." runs it in something.
+# libibverbs and the kernel. RUNNER="valgrind -q ..." runs it in something. ARCH=arm64 checks it for that architecture,
+# with the cross compiler and the emulator of that toolchain root.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -14,6 +15,12 @@ shift
 library=$("$SRC/scripts/provider.sh")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+compiler=(gcc) inside=()
+if [ "${ARCH-}" = arm64 ]; then
+	compiler=(env TOOLCHAIN="$SUITE-arm64" "$SRC/scripts/in-root.sh" aarch64-linux-gnu-gcc)
+	inside=(env TOOLCHAIN="$SUITE-arm64" "$SRC/scripts/in-root.sh")
+	RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+fi
 
 show() { git -C "$repository" show "$1:$2"; }
 
@@ -38,21 +45,23 @@ headers() {
 	echo "$pabi"
 }
 
-# compile DIRECTORY FLAG...: makes the stand-in, and the program that checks.
+# compile DIRECTORY FLAG...: checks sizes and offsets, and makes the stand-in, and the program that checks the rest.
 compile() {
 	local dir=$1
 	shift
-	gcc "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -fPIC -shared -Wl,-soname,libibverbs.so.1 \
+	"$SRC/scripts/provider-abi.py" --layouts >"$dir/layouts.c"
+	"${compiler[@]}" "$@" -std=gnu11 -w -I"$dir/include" -fsyntax-only "$dir/layouts.c"
+	"${compiler[@]}" "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -fPIC -shared -Wl,-soname,libibverbs.so.1 \
 		-o "$dir/libibverbs.so.1" "$SRC/tests/provider/stand_in.c"
-	gcc "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -o "$dir/check" "$SRC"/tests/provider/{check,posting,xrc}.c \
-		"$dir/libibverbs.so.1"
+	"${compiler[@]}" "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -o "$dir/check" \
+		"$SRC"/tests/provider/{check,posting,xrc}.c "$dir/libibverbs.so.1"
 }
 
 # run DIRECTORY ARGUMENT...: what the provider says of a kernel without the ABI is expected.
 run() {
 	local dir=$1 log=$1/log rc=0
 	shift
-	RDMAV_DRIVERS=ferroce LD_LIBRARY_PATH=$dir ${RUNNER-} "$dir/check" "$@" 2>"$log" || rc=$?
+	"${inside[@]}" env RDMAV_DRIVERS=ferroce LD_LIBRARY_PATH="$dir" ${RUNNER-} "$dir/check" "$@" 2>"$log" || rc=$?
 	grep -v '^ferroce: fr0: the module in the kernel does not have the ABI' "$log" >&2 || :
 	return $rc
 }

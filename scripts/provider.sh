@@ -3,6 +3,7 @@
 #
 # provider.sh: builds the user-space provider in tools/provider, and prints a directory of the cache that has it: the
 # library under the name that each release of libibverbs looks for, and ferroce.driver, which makes libibverbs load it.
+# ARCH=arm64 builds it for that architecture.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -10,11 +11,17 @@ set -euo pipefail
 # The numbers of libibverbs's private interface, as in tools/provider/src/abi/version.rs.
 NUMBERS=(34 57 59 64 65)
 
+case ${ARCH:=amd64} in
+amd64) target=x86_64-unknown-linux-gnu ;;
+arm64) target=aarch64-unknown-linux-gnu TOOLCHAIN=$SUITE-arm64 ;;
+*) die "ARCH is amd64 or arm64, not '$ARCH'" ;;
+esac
+[ "$ARCH" = amd64 ] || export TOOLCHAIN CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 source=$SRC/tools/provider
 inputs=$(cd "$source" && sha256sum <"$SRC/scripts/provider.sh" && find Cargo.* src -type f -exec sha256sum {} + | sort)
-dir=$CACHE/provider-$(key "$inputs" "${NUMBERS[*]}")
+dir=$CACHE/provider-$(key "$inputs" "${NUMBERS[*]}" "${ARCH#amd64}")
 if [ ! -e "$dir/libferroce.so" ]; then
-	say CARGO "the provider"
+	say CARGO "the provider for $ARCH"
 	new=$dir.$$
 	trap 'rm -rf "$new"' EXIT
 	mkdir "$new"
@@ -26,11 +33,13 @@ if [ ! -e "$dir/libferroce.so" ]; then
 		mkdir /mnt/provider
 		mount --bind "$1" /mnt/provider
 		cd /mnt/provider
-		cargo build --quiet --release --offline --target-dir "$2/target"' provider "$source" "$new" >&2
-	mv "$new/target/release/libferroce.so" "$new"
+		cargo build --quiet --release --offline --target "$3" --target-dir "$2/target"' \
+		provider "$source" "$new" "$target" >&2
+	mv "$new/target/$target/release/libferroce.so" "$new"
 	rm -rf "$new/target"
 	# The library lives in the processes of others: a panic would be a crash of theirs.
-	if panics=$(nm "$new/libferroce.so" | grep -E 'panicking|unwrap_failed|expect_failed|_index_[a-z_]*fail'); then
+	symbols=$("$SRC/scripts/in-root.sh" llvm-nm "$new/libferroce.so")
+	if panics=$(grep -E 'panicking|unwrap_failed|expect_failed|_index_[a-z_]*fail' <<<"$symbols"); then
 		die "the provider may panic: $panics"
 	fi
 	for number in "${NUMBERS[@]}"; do

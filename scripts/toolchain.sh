@@ -63,6 +63,7 @@ build() {
 	say ROOT "Debian $suite with $what, about a minute"
 	# Without one, mmdebstrap takes its own default.
 	mirror=$(debian_mirror)
+	case $packages in *:arm64*) options+=(--architectures=amd64,arm64) ;; esac
 	if [ "$arch" != amd64 ]; then
 		options=(--variant=extract "--architectures=$arch" --include='?essential')
 	fi

@@ -56,6 +56,7 @@ check_kernel "$kernel"
 DRIVER=${DRIVER:-ferroce}
 PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
+arch=$(architecture_of "${KVER-}-$(flavour)")
 # The factor by which time limits grow. Limits in seconds are those of the stock kernel.
 case $kernel in
 debug | debugrt | kcsan) SLOWNESS=5 ;;
@@ -63,7 +64,7 @@ umdebug) SLOWNESS=2 ;;
 *)
 	SLOWNESS=1
 	# QEMU emulates this architecture at half the speed.
-	[ "$(architecture_of "${KVER-}-$(flavour)")" = amd64 ] || SLOWNESS=2
+	[ "$arch" = amd64 ] || SLOWNESS=2
 	;;
 esac
 seconds=$((${VM_TIMEOUT:-600} * SLOWNESS))
@@ -98,8 +99,8 @@ make_job() {
 	cp "$script" "$job/run.sh"
 	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
-	[ "$PROVIDER" = rxe ] || cp -rL "$("$SRC/scripts/provider.sh")" "$job/provider"
-	[ "$PROVIDER" != present ] || "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
+	[ "$PROVIDER" = rxe ] || cp -rL "$(ARCH=$arch "$SRC/scripts/provider.sh")" "$job/provider"
+	[ "$PROVIDER" != present ] || ARCH=$arch "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
 			PROVIDER "$PROVIDER" \

@@ -83,9 +83,9 @@ impl Version {
 /// Numbers that [`Version::new`] knows, newest first.
 pub(crate) const NUMBERS: [u32; 5] = [65, 64, 59, 57, 34];
 
-/// Where `comp_mask` of `struct verbs_qp` may be: behind `struct ibv_qp_ex`, which releases 44 and 45 extended, both
-/// with number 34. It is the one that `ibv_cmd_create_qp_ex2` writes.
-pub(crate) const QP_COMP_MASKS: [usize; 3] = [344, 352, 360];
+/// Where `comp_mask` of `struct verbs_qp` may be, in bytes from the end of `struct ibv_qp`: behind `struct ibv_qp_ex`,
+/// which releases 44 and 45 extended, both with number 34. It is the one that `ibv_cmd_create_qp_ex2` writes.
+pub(crate) const QP_COMP_MASKS: [usize; 3] = [184, 192, 200];
 
 #[cfg(test)]
 mod tests {

@@ -54,8 +54,10 @@ pub(super) const PROT_READ_WRITE: c_int = 0b11;
 pub(super) const MAP_SHARED: c_int = 1;
 pub(super) const RTLD_LAZY_NOLOAD: c_int = 0b101;
 const O_CLOEXEC: c_int = 0o2_000_000;
-/// Of x86-64.
-const SYS_WRITE: c_long = 1;
+const SYS_WRITE: c_long = match cfg!(target_arch = "aarch64") {
+    true => 64,
+    false => 1,
+};
 const CLOCK_REALTIME: c_int = 0;
 const CLOCK_MONOTONIC_RAW: c_int = 4;
 

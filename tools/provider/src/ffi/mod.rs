@@ -8,14 +8,18 @@
 //! of libibverbs, which every caller of a verb keeps: objects are valid until they are destroyed, and are
 //! not used while they are destroyed.
 
-#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
-compile_error!("the layouts in `c` are those of x86-64");
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64"
+)))]
+compile_error!("the layouts in `c` are those of x86-64 and arm64");
 
 pub(crate) mod attr;
 mod builder;
 pub(crate) mod c;
 pub(crate) mod cmd;
 mod entry;
+mod layouts;
 pub(crate) mod libc;
 pub(crate) mod lock;
 pub(crate) mod memory;

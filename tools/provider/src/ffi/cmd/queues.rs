@@ -306,7 +306,8 @@ pub(crate) fn create_qp_ex(
     let mut command = Scratch::default();
     let mut resp = Resp::<10, CreateQpResp>::default();
     let size = size_of_val(&resp);
-    let words = QP_COMP_MASKS.map(|offset| {
+    let offsets = QP_COMP_MASKS.map(|behind| behind.wrapping_add(size_of::<c::Qp>()));
+    let words = offsets.map(|offset| {
         // SAFETY: All of these offsets are inside the structure, and aligned.
         unsafe { qp.head().byte_add(offset).cast::<u32>() }
     });
@@ -326,7 +327,7 @@ pub(crate) fn create_qp_ex(
         ptr::null_mut()
     ))?;
     let mut found = None;
-    for (word, offset) in words.into_iter().zip(QP_COMP_MASKS) {
+    for (word, offset) in words.into_iter().zip(offsets) {
         // SAFETY: As above. Behind the mask, libibverbs may have written the half of a pointer, which is aligned.
         unsafe {
             match word.read_volatile() {
@@ -353,8 +354,8 @@ pub(crate) struct OpenQp(pub(in crate::ffi) *mut c::QpOpenAttr);
 ///
 /// The kernel's.
 pub(crate) fn open_qp(context: Context<'_>, target: OpenQp, qp: &mut Qp) -> Result<(), Errno> {
-    /// Of the longest `struct verbs_qp`.
-    const SIZE: c_int = 376;
+    // CAST: It has some hundred bytes.
+    const SIZE: c_int = size_of::<c::VerbsQp>() as c_int;
     let (mut command, mut resp) = (Scratch::default(), [0_u32; 8]);
     call!(ibv_cmd_open_qp(
         context.raw(),
