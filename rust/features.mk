@@ -27,6 +27,7 @@ static_branch = $(if $(CONFIG_JUMP_LABEL),$(wildcard $(objtree)/rust/kernel/gene
 # What the C headers have.
 headers_cfg := \
 	$(call header_has,checked_udata,rdma/uverbs_ioctl.h,_ib_copy_validate_udata_in) \
+	$(call header_has,comp_cntr,rdma/ib_verbs.h,create_comp_cntr) \
 	$(call header_has,const_attributes,linux/sysfs.h,attrs_const) \
 	$(call header_has,counter_init,rdma/ib_verbs.h,counter_init) \
 	$(call header_has,cq_buffer_attr,uapi/rdma/ib_user_ioctl_cmds.h,UVERBS_ATTR_CREATE_CQ_BUFFER_VA) \

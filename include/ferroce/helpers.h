@@ -31,11 +31,17 @@ struct sk_buff;
 struct sk_buff_head;
 struct skb_shared_info;
 struct sock;
+struct uapi_definition;
+struct uverbs_attr_bundle;
 
 /* atomic.c */
 u64 ferroce_helper_cmpxchg64(u64 *word, u64 old, u64 new);
 u64 ferroce_helper_fetch_add64(u64 *word, u64 add);
 void ferroce_helper_smp_store_release64(u64 *word, u64 value);
+
+/* comp_cntr.c, where the kernel has completion counters */
+const struct uapi_definition *ferroce_helper_comp_cntr_definition(void);
+int ferroce_helper_comp_cntr_type(const struct uverbs_attr_bundle *attrs, u32 *type);
 
 /* dma_buf.c */
 void ferroce_helper_dma_resv_lock(struct dma_resv *resv);

@@ -7,6 +7,7 @@
 #include <ferroce/helpers.h>
 
 #include "atomic.c"
+#include "comp_cntr.c"
 #include "dma_buf.c"
 #include "ib_verbs.c"
 #include "lockdep.c"

@@ -61,6 +61,9 @@ pub trait RecvContext {
         left: u32,
     ) -> Result<(), Obstacle<AccessError>>;
 
+    /// An RDMA WRITE of `length` bytes is complete: all of it is placed.
+    fn on_written(&mut self, _length: u32) {}
+
     /// Completes a receive. `solicited` is set if the peer requests a completion event. No ACK of
     /// the message is sent before this returns.
     fn complete_receive(&mut self, completion: Completion, solicited: bool);

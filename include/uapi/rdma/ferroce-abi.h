@@ -79,6 +79,16 @@ struct ferroce_create_ah_resp {
 	__u32 reserved;
 };
 
+/* create_comp_cntr has this attribute in the driver's range: enum ferroce_comp_cntr_type. Without it, WRS. */
+#define FERROCE_ATTR_CREATE_COMP_CNTR_TYPE	0x1000
+
+/* As enum ibv_comp_cntr_type. Failures are counted, whatever the type. */
+enum ferroce_comp_cntr_type {
+	FERROCE_COMP_CNTR_WRS = 0,
+	/* Bytes of payload. */
+	FERROCE_COMP_CNTR_BYTES = 1,
+};
+
 /* Rings. */
 
 /*

@@ -147,9 +147,9 @@ impl Abi {
         with_abi!(self, read_send(ring, index, rules, message))
     }
 
-    /// Returns the identifier of the send WQE at `index`.
-    pub(crate) fn read_send_id(self, ring: &Ring, index: u32) -> u64 {
-        with_abi!(self, read_send_id(ring, index))
+    /// Reads the send WQE at `index`, which is flushed.
+    pub(crate) fn read_flushed(self, ring: &Ring, index: u32) -> RejectedWqe {
+        with_abi!(self, read_flushed(ring, index))
     }
 
     /// As [`read_send`](Self::read_send), for a datagram service. Also returns the number of the AH.

@@ -3,7 +3,10 @@
 //! What a send WQE of any ABI is decoded to, besides the work request.
 
 use crate::{
-    abi::uverbs::send_flag,
+    abi::uverbs::{
+        send_flag,
+        wc_opcode, //
+    },
     mem::sge::Sge, //
 };
 use roce::{
@@ -25,6 +28,7 @@ use roce::{
     wr::{
         SendOp,
         SendWr,
+        WcOpcode,
         ATOMIC_BYTES, //
     }, //
 };
@@ -47,12 +51,16 @@ pub(crate) struct RejectedWqe {
     pub(crate) wr_id: u64,
     /// Completion status.
     pub(crate) status: WcStatus,
+    /// The opcode of the completion; that of a SEND if the operation is unknown.
+    pub(crate) opcode: WcOpcode,
 }
 
 /// What a send WQE of any ABI has besides its operation and its message.
 #[derive(Clone, Copy)]
 pub(super) struct WqeCommon {
     pub(super) wr_id: u64,
+    /// `enum ib_uverbs_wr_opcode`.
+    pub(super) opcode: u32,
     /// `enum ibv_send_flags`.
     pub(super) flags: u32,
     /// XRC: the SRQ of the peer.
@@ -66,6 +74,7 @@ impl WqeCommon {
         RejectedWqe {
             wr_id: self.wr_id,
             status,
+            opcode: wc_opcode(self.opcode),
         }
     }
 

@@ -5,6 +5,7 @@
 //! C header: [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
 
 use rdma::ib::wc::Wc;
+use roce::wr::WcOpcode;
 
 /// `enum ib_uverbs_wr_opcode`.
 pub(super) mod opcode {
@@ -39,6 +40,22 @@ pub(super) mod send_flag {
     pub(in crate::abi) const SOLICITED: u32 = 4;
     pub(in crate::abi) const INLINE: u32 = 8;
     pub(in crate::abi) const ALL: u32 = FENCE | SIGNALED | SOLICITED | INLINE;
+}
+
+/// Returns the opcode of the completion of a request that is not executed; that of a SEND if `opcode` is unknown.
+pub(super) fn wc_opcode(opcode: u32) -> WcOpcode {
+    match opcode {
+        opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM => WcOpcode::RdmaWrite,
+        opcode::RDMA_READ | opcode::RDMA_READ_WITH_INV => WcOpcode::RdmaRead,
+        opcode::ATOMIC_CMP_AND_SWP => WcOpcode::CompSwap,
+        opcode::ATOMIC_FETCH_AND_ADD => WcOpcode::FetchAdd,
+        opcode::LOCAL_INV => WcOpcode::LocalInv,
+        opcode::BIND_MW => WcOpcode::BindMw,
+        opcode::FLUSH => WcOpcode::Flush,
+        opcode::ATOMIC_WRITE => WcOpcode::AtomicWrite,
+        opcode::REG_MR => WcOpcode::RegMr,
+        _ => WcOpcode::Send,
+    }
 }
 
 /// `enum ibv_wc_flags`: the first 40 bytes of the payload are a GRH, or an IP header in its place.

@@ -6,6 +6,7 @@
 
 use crate::{
     qp::{
+        comp_cntr,
         engine::Engine,
         modify,
         queue_pair::{
@@ -21,7 +22,8 @@ use crate::{
         uc::Uc,
         ud::Ud,
         xrc::Xrc, //
-    }, //
+    },
+    queue::comp_cntr::CompCntr, //
 };
 use kernel::{
     prelude::*,
@@ -29,6 +31,7 @@ use kernel::{
 };
 use rdma::{
     ib::{
+        comp_cntr::CompCntrOps,
         driver::QpQuery,
         qp_attr::{
             QpAttr,
@@ -106,6 +109,15 @@ impl AnyQp {
         for (name, value) in self.shared().traffic().values() {
             details.put(name, value);
         }
+    }
+
+    /// Counts the operations `ops` in `counter`.
+    ///
+    /// # Errors
+    ///
+    /// See [`attach`](comp_cntr::attach).
+    pub(crate) fn attach(&self, counter: &Arc<CompCntr>, ops: CompCntrOps) -> Result {
+        with_qp!(self, qp => comp_cntr::attach(qp.as_arc_borrow(), counter, ops))
     }
 
     /// Goes to RESET. Packets may still find the QP.

@@ -15,6 +15,7 @@ use crate::{
         shared::QpShared, //
     },
     queue::{
+        comp_cntr::AttachedCntrs,
         cq::{
             Cq,
             Overflow, //
@@ -51,7 +52,10 @@ use roce::{
         WcStatus, //
     },
     wire::packet::Packet,
-    wr::Completion, //
+    wr::{
+        Completion,
+        WcOpcode, //
+    }, //
 };
 
 /// Budget of one run of an RC engine for transmission: two super-packets, or as many packets.
@@ -75,6 +79,8 @@ pub(crate) const RUN_BUDGET: u16 = 64;
 pub(crate) struct EngineCore {
     /// The CQ of this direction.
     pub(crate) cq: Arc<Cq>,
+    /// The completion counters of the QP, if it has any. They stay in RESET.
+    pub(crate) counters: Option<KBox<AttachedCntrs>>,
     /// The path to the peer, if the service has a fixed one.
     pub(crate) path: Option<KBox<Path>>,
     /// The page faults that the engine waits for. In the error state it waits for none.
@@ -96,6 +102,7 @@ impl EngineCore {
     pub(crate) fn new(cq: Arc<Cq>) -> Self {
         Self {
             cq,
+            counters: None,
             path: None,
             waits: FaultWaits::default(),
             early: EarlyPackets::OFF,
@@ -118,6 +125,22 @@ impl EngineCore {
         actions.established |= !self.peer_seen && qp.is_before_rts();
         self.peer_seen = true;
         qp.count_request();
+    }
+
+    /// Counts a send work request that has ended. Called before its completion is visible.
+    #[inline]
+    pub(crate) fn count_sent(&self, opcode: WcOpcode, status: WcStatus, length: u32) {
+        if let Some(counters) = &self.counters {
+            counters.on_sent(opcode, status, length);
+        }
+    }
+
+    /// As [`count_sent`](Self::count_sent), for a receive.
+    #[inline]
+    pub(crate) fn count_received(&self, status: WcStatus, length: u32) {
+        if let Some(counters) = &self.counters {
+            counters.on_received(status, length);
+        }
     }
 
     /// Goes to RESET.

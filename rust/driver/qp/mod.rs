@@ -7,12 +7,14 @@
 //!   `rx`, `tx`: packets received and sent. `early`: packets that are kept. `actions`: side effects of a run. `wakes`:
 //!   when engines run without an event. [`shared`]: state that both engines use.
 //! - `recv_context`: callbacks of a message receiver. `gate`: whether an engine may send. `congestion`: CNPs.
-//! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`], [`xrc`]: the services.
+//! - `modify`: `modify_qp`. `comp_cntr`: attaching completion counters. [`post`]: posting by ULPs.
+//! - [`rc`], [`uc`], [`ud`], [`xrc`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
 
 mod actions;
 pub(crate) mod any_qp;
+mod comp_cntr;
 mod congestion;
 mod engine;
 mod gate;

@@ -21,6 +21,7 @@ use crate::{
         run::QpRun, //
     },
     queue::{
+        comp_cntr::AttachedCntrs,
         cq::Cq,
         rq::RecvQueue,
         srq::Srq,
@@ -58,6 +59,8 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
     pub(crate) qp: &'a QpRun<'g>,
     pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
+    /// The completion counters of the QP.
+    pub(crate) counters: Option<&'a AttachedCntrs>,
     pub(crate) source: &'a B,
     pub(crate) actions: &'a mut Actions,
     pub(crate) waits: &'a mut FaultWaits,
@@ -161,9 +164,18 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         )
     }
 
+    fn on_written(&mut self, length: u32) {
+        if let Some(counters) = self.counters {
+            counters.on_written(length);
+        }
+    }
+
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
         if done.status != WcStatus::Success {
             self.actions.fail_now(self.qp);
+        }
+        if let Some(counters) = self.counters {
+            counters.on_received(done.status, done.byte_len);
         }
         match self.named_srq().and_then(Srq::cq) {
             Some(cq) => push_srq_completion(self.qp, cq, (&done, solicited), self.actions),

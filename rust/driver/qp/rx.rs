@@ -21,16 +21,14 @@ use crate::{
         engine::{
             push_completion,
             Engine,
+            EngineCore,
             RUN_BUDGET, //
         },
         out_of_order::EarlyPackets,
         run::QpRun,
         shared::QpShared, //
     },
-    queue::{
-        cq::Cq,
-        rq::RecvQueue, //
-    }, //
+    queue::rq::RecvQueue, //
 };
 use kernel::prelude::*;
 use rdma::{
@@ -330,14 +328,15 @@ fn process_packet<E: Engine>(
 /// Completes the QP's own receives with a flush error, up to the budget. Returns whether there may be more.
 pub(crate) fn flush_receives(
     qp: &QpRun<'_>,
-    cq: &Cq,
+    core: &EngineCore,
     receives: &mut RecvQueue,
     actions: &mut Actions,
 ) -> More {
     actions.last_wqe |= receives.take_last_wqe_event();
     let more = receives.flush(RUN_BUDGET, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-        push_completion(qp, cq, &done, true, actions);
+        core.count_received(done.status, 0);
+        push_completion(qp, &core.cq, &done, true, actions);
     });
     if more == More::No {
         if let Some(delay_ns) = receives.next_flush_delay_ns() {

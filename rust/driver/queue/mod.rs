@@ -6,10 +6,11 @@
 //! that a process maps, or to which a kernel consumer posts through `producer`. `copy_ring` moves them to a ring of
 //! another size.
 //! The CQ of a kernel consumer is a `fifo`. `cq_moderation` delays completion events, and `doorbell`
-//! spares a process doorbells.
+//! spares a process doorbells. `comp_cntr` counts completions.
 //!
 //! May use: `abi`, `mem`, `limits`.
 
+pub(crate) mod comp_cntr;
 pub(crate) mod copy_ring;
 pub(crate) mod cq;
 pub(crate) mod cq_moderation;

@@ -54,10 +54,7 @@ use roce::{
         NextWake,
         Wake, //
     },
-    wr::{
-        SendWr,
-        WcOpcode, //
-    }, //
+    wr::SendWr, //
 };
 
 /// Storage of the send window.
@@ -264,9 +261,11 @@ impl SendQueue {
         while fetched < budget && entries.next != end && requester.free_slots() != 0 {
             let taken = match entries.read(ring) {
                 Ok(wr) => requester.post(wr),
-                Err(RejectedWqe { wr_id, status }) => {
-                    requester.reject(wr_id, WcOpcode::Send, status)
-                }
+                Err(RejectedWqe {
+                    wr_id,
+                    status,
+                    opcode,
+                }) => requester.reject(wr_id, opcode, status),
             };
             if taken.is_none() {
                 break;
@@ -310,11 +309,11 @@ impl SendQueue {
         self.take_with(SqEntries::read_datagram)
     }
 
-    /// Takes the next entry, to flush it: nothing can be in progress. Returns its identifier.
-    pub(crate) fn take_to_flush(&mut self) -> Option<u64> {
-        let (_, wr_id) =
-            self.take_with(|entries, ring| entries.abi.read_send_id(ring, entries.next))?;
-        Some(wr_id)
+    /// Takes the next entry, to flush it: nothing can be in progress.
+    pub(crate) fn take_to_flush(&mut self) -> Option<RejectedWqe> {
+        let (_, flushed) =
+            self.take_with(|entries, ring| entries.abi.read_flushed(ring, entries.next))?;
+        Some(flushed)
     }
 
     fn take_with<T>(

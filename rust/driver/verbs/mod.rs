@@ -28,7 +28,10 @@ use crate::{
         },
         module_state::ModuleState, //
     },
-    limits::MAX_CQE,
+    limits::{
+        MAX_CQE,
+        MAX_OBJECTS, //
+    },
     mem::pd::Pd,
     port::counters::{
         COUNTER_NAMES,
@@ -39,6 +42,10 @@ use crate::{
         post, //
     },
     queue::{
+        comp_cntr::{
+            AttachedCntrs,
+            CompCntr, //
+        },
         cq::Cq,
         cq_moderation::ModerationParams,
         srq::Srq,
@@ -68,6 +75,13 @@ use rdma::{
             MwType,
             PortAttr,
             SrqAttr, //
+        },
+        comp_cntr::{
+            CompCntrCaps,
+            CompCntrChange,
+            CompCntrEntry,
+            CompCntrOps,
+            CompCntrUnit, //
         },
         device::Device,
         driver::{
@@ -137,9 +151,15 @@ impl Driver for Ferroce {
     type Qp = AnyQp;
     type Srq = Srq;
     type Xrcd = Xrcd;
+    type CompCntr = CompCntr;
     type Mr = MrHandle;
     type Mw = MwHandle;
 
+    const COMP_CNTR_CAPS: CompCntrCaps = CompCntrCaps {
+        max_value: u64::MAX,
+        max_counters: MAX_OBJECTS,
+        ops: AttachedCntrs::OPS,
+    };
     const KINDS: &'static [Kind] = KINDS;
     const HW_COUNTERS: &'static [&'static CStr] = &COUNTER_NAMES;
     const QP_COUNTERS: &'static [usize] = &PER_QP_COUNTERS;
@@ -232,6 +252,22 @@ impl Driver for Ferroce {
 
     fn dealloc_xrcd(xrcd: Arc<Xrcd>) {
         drop(xrcd);
+    }
+
+    fn create_comp_cntr(_dev: &Device<Self>, unit: CompCntrUnit) -> Result<Arc<CompCntr>> {
+        CompCntr::new(unit)
+    }
+
+    fn read_comp_cntr(counter: &CompCntr, entry: CompCntrEntry) -> u64 {
+        counter.read(entry)
+    }
+
+    fn change_comp_cntr(counter: &CompCntr, entry: CompCntrEntry, change: CompCntrChange) {
+        counter.change(entry, change);
+    }
+
+    fn attach_comp_cntr(qp: &Arc<AnyQp>, counter: &Arc<CompCntr>, ops: CompCntrOps) -> Result {
+        qp.attach(counter, ops)
     }
 
     fn create_ah(

@@ -10,6 +10,7 @@
 pub(crate) mod alloc_device;
 pub(crate) mod attr;
 pub(crate) mod barrier;
+pub(crate) mod comp_cntr;
 pub(crate) mod dma_buf;
 pub mod errno;
 pub(crate) mod flow;

@@ -4,7 +4,13 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::comp_cntr::{
+        with_comp_cntrs,
+        CompCntrOperations, //
+    }, //
+};
 use core::marker::PhantomData;
 use kernel::prelude::*;
 
@@ -91,9 +97,11 @@ pub(crate) struct UserRange {
 }
 
 /// Returns `ops` with the operations of `O` in the form of this kernel, and with those that only some kernels have.
-pub(crate) const fn with_operations<O: CounterOperations + CqOperations + MrOperations>(
-    mut ops: bindings::ib_device_ops,
-) -> bindings::ib_device_ops {
+pub(crate) const fn with_operations<O>(ops: bindings::ib_device_ops) -> bindings::ib_device_ops
+where
+    O: CompCntrOperations + CounterOperations + CqOperations + MrOperations,
+{
+    let mut ops = with_comp_cntrs::<O>(ops);
     ops.counter_bind_qp = Some(Trampoline::<O>::counter_bind_qp);
     ops.counter_unbind_qp = Some(Trampoline::<O>::counter_unbind_qp);
     ops.reg_user_mr = Some(Trampoline::<O>::reg_user_mr);

@@ -41,6 +41,13 @@ use crate::{
             PortAttr,
             SrqAttr, //
         },
+        comp_cntr::{
+            CompCntrCaps,
+            CompCntrChange,
+            CompCntrEntry,
+            CompCntrOps,
+            CompCntrUnit, //
+        },
         device::Device,
         event::{
             CqHandle,
@@ -115,6 +122,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Srq: Send + Sync + 'static;
     /// Driver's part of an XRC domain.
     type Xrcd: Send + Sync + 'static;
+    /// Driver's part of a completion counter.
+    type CompCntr: Send + Sync + 'static;
     /// Driver's part of an MR.
     type Mr: Send + Sync + 'static;
     /// Driver's part of an MW.
@@ -123,6 +132,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The kinds of devices, at least one. A link type that is taken from another driver
     /// ([`TakenType`](crate::ib::link::TakenType)) makes devices of the first kind.
     const KINDS: &'static [DeviceKind<Self::Abi>];
+
+    /// What a device says of its completion counters.
+    const COMP_CNTR_CAPS: CompCntrCaps;
 
     /// Names of the hardware counters of the port.
     const HW_COUNTERS: &'static [&'static CStr] = &[];
@@ -212,6 +224,23 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Frees an XRC domain. Its SRQs and QPs are destroyed.
     fn dealloc_xrcd(xrcd: Arc<Self::Xrcd>);
+
+    /// Creates a completion counter, whose values are 0. When it is destroyed, no QP uses it.
+    fn create_comp_cntr(dev: &Device<Self>, unit: CompCntrUnit) -> Result<Arc<Self::CompCntr>>;
+
+    /// Returns a value of a completion counter.
+    fn read_comp_cntr(counter: &Self::CompCntr, entry: CompCntrEntry) -> u64;
+
+    /// Changes a value of a completion counter.
+    fn change_comp_cntr(counter: &Self::CompCntr, entry: CompCntrEntry, change: CompCntrChange);
+
+    /// Counts operations of a QP from now on, until it is destroyed: those in `ops`, which can be counted, and are not
+    /// yet. The QP is in RESET or INIT, and is not modified meanwhile.
+    fn attach_comp_cntr(
+        qp: &Arc<Self::Qp>,
+        counter: &Arc<Self::CompCntr>,
+        ops: CompCntrOps,
+    ) -> Result;
 
     /// Creates an AH.
     ///

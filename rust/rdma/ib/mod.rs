@@ -7,7 +7,7 @@
 //! - [`kind`], [`link`]: kinds of devices, and their link types.
 //! - [`unregistered`], [`device`], [`registry`]: create, reference, find and remove devices.
 //! - `object`: verb objects, C structure and driver part; [`event`]: notifications to their consumers.
-//! - [`attr`], [`qp_attr`]: attributes as plain values; [`gid`]: the GID table.
+//! - [`attr`], [`qp_attr`], [`comp_cntr`]: attributes as plain values; [`gid`]: the GID table.
 //! - [`wr`], [`wr_op`], [`wc`]: work requests and completions of ULPs.
 //! - [`udata`], [`ring`], [`mmap`]: private data of a verb, and rings that user space maps.
 //! - [`adapter`]: devices of adapters below an interface.
@@ -17,6 +17,7 @@
 
 pub mod adapter;
 pub mod attr;
+pub mod comp_cntr;
 pub mod device;
 pub mod driver;
 pub mod event;

@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    compat::comp_cntr::ib_comp_cntr,
     ib::{
         event::{
             CqHandle,
@@ -53,6 +54,8 @@ pub(crate) type Qp<D> = Object<bindings::ib_qp, QpData<D>>;
 pub(crate) type Srq<D> = Object<bindings::ib_srq, SrqData<D>>;
 /// An XRC domain.
 pub(crate) type Xrcd<D> = Object<bindings::ib_xrcd, Arc<D>>;
+/// A completion counter.
+pub(crate) type CompCntr<D> = Object<ib_comp_cntr, Arc<D>>;
 /// An MR.
 pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
 /// An MW.

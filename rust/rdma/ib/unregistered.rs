@@ -11,6 +11,7 @@ use crate::{
     bindings,
     compat::{
         alloc_device::alloc_device,
+        comp_cntr,
         init,
         mutex, //
     },
@@ -109,6 +110,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             let kind = Device::<T>::from_raw(raw).kind();
             OpsVTable::<T>::complete(&mut ops, kind);
             bindings::ib_set_device_ops(raw, &ops);
+            comp_cntr::add_attributes(raw);
             bindings::ferroce_helper_ib_mark_name_assigned_by_user(raw);
             (*raw).node_type = bindings::RDMA_NODE_IB_CA as u8;
             (*raw).phys_port_cnt = 1;

@@ -208,6 +208,7 @@ impl Assembly {
         }
         if ends {
             self.message = Progress::None;
+            context.on_written(length);
             return Ok(has_imm.then_some(length));
         }
         self.message = Progress::Write {

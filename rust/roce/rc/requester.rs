@@ -36,6 +36,7 @@ use crate::{
         Qpn,
         Rkey, //
     },
+    message::retired::Retired,
     psn::Psn,
     segmentation::{
         mtu::Mtu,
@@ -51,7 +52,6 @@ use crate::{
         Wake, //
     },
     wr::{
-        Completion,
         LocalOp,
         SendOp,
         SendWr,
@@ -105,15 +105,6 @@ pub enum RequesterState {
     Draining,
     /// Requests are flushed (ERR).
     Error,
-}
-
-/// A retired request. Its slot of the ring is free.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Retired {
-    /// The slot.
-    pub slot: SlotIndex,
-    /// The completion to report. `None` if an unsignaled request succeeded.
-    pub completion: Option<Completion>,
 }
 
 /// The requester of an RC QP.
@@ -447,10 +438,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             .stats
             .sends
             .wrapping_add(u32::from(slot.is_successful_send()));
-        Some(Retired {
-            slot: slot_index,
-            completion: slot.completion(),
-        })
+        Some(slot.retired(slot_index))
     }
 
     // Getters.

@@ -4,10 +4,11 @@
 
 use super::read_split::ReadSplit;
 use crate::{
+    message::retired::Retired,
     psn::Psn,
+    segmentation::tx_desc::SlotIndex,
     status::WcStatus,
     wr::{
-        Completion,
         LocalOp,
         SendOp,
         SendWr,
@@ -49,10 +50,10 @@ impl Slot {
         }
     }
 
-    /// Returns the completion to report. `None` if an unsignaled request succeeded.
-    pub(super) fn completion(&self) -> Option<Completion> {
+    /// Returns the request, which is complete and was in slot `index`.
+    pub(super) fn retired(&self, index: SlotIndex) -> Retired {
         let status = self.status.unwrap_or(WcStatus::Success);
-        self.wr.completion(self.opcode, status)
+        Retired::new(index, &self.wr, self.opcode, status)
     }
 
     /// Returns whether this is a SEND that succeeded.

@@ -12,7 +12,8 @@ use crate::{
     id::Qpn,
     message::{
         connection::Connection,
-        request::RequestPart, //
+        request::RequestPart,
+        retired::Retired, //
     },
     psn::Psn,
     segmentation::{
@@ -26,7 +27,6 @@ use crate::{
     status::WcStatus,
     wire::opcode::Service,
     wr::{
-        Completion,
         SendOp,
         SendWr,
         WcOpcode,
@@ -228,9 +228,8 @@ impl UcSender {
         }
     }
 
-    /// Returns the current request if it is complete. Its slot is then free. The completion is
-    /// `None` if the request succeeded and is unsignaled.
-    pub fn poll_completion(&mut self) -> Option<Option<Completion>> {
+    /// Retires the current request if it is complete.
+    pub fn poll_completion(&mut self) -> Option<Retired> {
         let message = self.message?;
         let status = match message.status {
             Some(status) => status,
@@ -240,7 +239,8 @@ impl UcSender {
         let sent = status == WcStatus::Success && message.opcode == WcOpcode::Send;
         self.sends = self.sends.wrapping_add(u32::from(sent));
         self.message = None;
-        Some(message.wr.completion(message.opcode, status))
+        let UcSendMessage { slot, opcode, .. } = message;
+        Some(Retired::new(slot, &message.wr, opcode, status))
     }
 
     /// Returns the number of SENDs completed since the last call.

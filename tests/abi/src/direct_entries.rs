@@ -15,6 +15,7 @@ use crate::{
         },
         Abi, //
     },
+    entries::wc_opcode,
     ib::{
         ring::Ring,
         udata::OpenRequest,
@@ -161,6 +162,12 @@ fn send(bytes: &[u8], rules: SendRules) {
     let (raw, ring) = (Raw(bytes), Ring::holding(bytes));
     let mut layout = BodyLayout::Scatter(0);
     let mut body = vec![Sge::default(); rules.max_sge.max(LOCAL_REQUEST_SGES) as usize];
+    let opcode = wc_opcode(raw.opcode().into());
+    let flushed = DIRECT.read_flushed(&ring, 0);
+    assert_eq!(
+        (flushed.wr_id, flushed.status, flushed.opcode),
+        (raw.u64(0), WcStatus::WrFlushErr, opcode)
+    );
     let decoded = DIRECT.read_send(&ring, 0, rules, Some((&mut layout, &mut body)));
     match (decoded, expected_length(&raw, rules)) {
         (Ok(wr), Ok(length)) => {
@@ -172,6 +179,7 @@ fn send(bytes: &[u8], rules: SendRules) {
         }
         (Err(rejected), Err(status)) => {
             assert_eq!((rejected.wr_id, rejected.status), (raw.u64(0), status));
+            assert_eq!(rejected.opcode, opcode);
         }
         (decoded, expected) => panic!("decoded {decoded:?}, expected {expected:?}"),
     }

@@ -41,7 +41,8 @@ use roce::{
         AtomicOp,
         FlushScope,
         SendOp,
-        SendWr, //
+        SendWr,
+        WcOpcode, //
     }, //
 };
 use roce_tests::fuzz::bytes::Bytes;
@@ -198,6 +199,7 @@ fn sends(bytes: &[u8], rules: SendRules) {
         (decoded, expected) => panic!("decoded {decoded:?}, expected {expected:?}"),
     }
 
+    is_rejected(&raw, Abi::Rxe.read_flushed(&ring, 0), WcStatus::WrFlushErr);
     let decoded = Abi::Rxe.read_datagram(&ring, 0, rules, Some((&mut layout, &mut body)));
     let expected = message(&raw, rules).and_then(|message| match raw.opcode() {
         SEND | SEND_IMM => Ok(message),
@@ -219,6 +221,23 @@ fn sends(bytes: &[u8], rules: SendRules) {
 
 fn is_rejected(raw: &Raw<'_>, rejected: RejectedWqe, status: WcStatus) {
     assert_eq!((rejected.wr_id, rejected.status), (raw.u64(0), status));
+    assert_eq!(rejected.opcode, wc_opcode(raw.opcode()));
+}
+
+/// Returns the opcode of the completion of a request that was not executed.
+pub(crate) fn wc_opcode(opcode: u32) -> WcOpcode {
+    match opcode {
+        WRITE | WRITE_IMM => WcOpcode::RdmaWrite,
+        READ | READ_INV => WcOpcode::RdmaRead,
+        SWAP => WcOpcode::CompSwap,
+        ADD => WcOpcode::FetchAdd,
+        LOCAL_INV => WcOpcode::LocalInv,
+        BIND => WcOpcode::BindMw,
+        FLUSH => WcOpcode::Flush,
+        ATOMIC_WRITE => WcOpcode::AtomicWrite,
+        REG_MR => WcOpcode::RegMr,
+        _ => WcOpcode::Send,
+    }
 }
 
 /// Returns the kind of message and its length.

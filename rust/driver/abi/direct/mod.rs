@@ -162,10 +162,9 @@ fn read_inline(ring: &Ring, index: u32, wqe: &DirectSendWqe, data: &mut [u8]) {
     ring.read(index, size_of::<DirectSendWqe>(), rest);
 }
 
-/// See [`Abi::read_send_id`](super::Abi::read_send_id).
-pub(super) fn read_send_id(ring: &Ring, index: u32) -> u64 {
-    let [wr_id] = ring.read_words(index, 0);
-    wr_id
+/// See [`Abi::read_flushed`](super::Abi::read_flushed).
+pub(super) fn read_flushed(ring: &Ring, index: u32) -> RejectedWqe {
+    DirectSendWqe::new(ring.read_words(index, 0)).rejected(WcStatus::WrFlushErr)
 }
 
 /// See [`Abi::read_recv`](super::Abi::read_recv).

@@ -237,6 +237,7 @@ impl DirectSendWqe {
         let args: DirectRdmaArgs = zerocopy::transmute!(self.args);
         WqeCommon {
             wr_id: self.wr_id,
+            opcode: self.opcode.into(),
             flags: self.flags.into(),
             srqn: Srqn::new(args.remote_srqn),
         }

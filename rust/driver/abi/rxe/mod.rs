@@ -104,10 +104,7 @@ fn read_wqe<T>(
     message: Option<(&mut BodyLayout, &mut [Sge])>,
     decode: impl FnOnce(&SendWqe, u32, SendRules) -> Result<T, RejectedWqe>,
 ) -> Result<T, RejectedWqe> {
-    let wqe = SendWqe::new(
-        ring.read_words(index, 0),
-        ring.read_words(index, SendWqe::TAIL_OFFSET),
-    );
+    let wqe = read_fixed(ring, index);
     let body = wqe.body(rules)?;
     let invalid = wqe.rejected(WcStatus::LocQpOpErr);
     let (layout, storage) = message.ok_or(invalid)?;
@@ -139,10 +136,18 @@ fn read_wqe<T>(
     decode(&wqe, length, rules)
 }
 
-/// See [`Abi::read_send_id`](super::Abi::read_send_id).
-pub(super) fn read_send_id(ring: &Ring, index: u32) -> u64 {
-    let [wr_id] = ring.read_words(index, 0);
-    wr_id
+/// See [`Abi::read_flushed`](super::Abi::read_flushed).
+pub(super) fn read_flushed(ring: &Ring, index: u32) -> RejectedWqe {
+    read_fixed(ring, index).rejected(WcStatus::WrFlushErr)
+}
+
+/// Reads a send WQE without its body.
+#[inline]
+fn read_fixed(ring: &Ring, index: u32) -> SendWqe {
+    SendWqe::new(
+        ring.read_words(index, 0),
+        ring.read_words(index, SendWqe::TAIL_OFFSET),
+    )
 }
 
 /// See [`Abi::read_recv`](super::Abi::read_recv).

@@ -225,6 +225,7 @@ impl SendWqe {
     fn common(&self) -> WqeCommon {
         WqeCommon {
             wr_id: self.head.wr_id,
+            opcode: self.head.opcode,
             flags: self.head.send_flags,
             srqn: Srqn::default(),
         }

@@ -7,6 +7,7 @@
 //! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
+    abi::request::RejectedWqe,
     mem::{
         page_fault::FaultWait,
         payload::PayloadSource,
@@ -86,10 +87,7 @@ use roce::{
     },
     time::Instant,
     wire::packet::Packet,
-    wr::{
-        Completion,
-        WcOpcode, //
-    }, //
+    wr::Completion, //
 };
 
 /// Send engine of an RC QP.
@@ -143,12 +141,18 @@ impl RcSendEngine {
     /// Flushes posted requests of a QP that never went to RTS, up to the budget. Returns whether there may be more.
     fn flush_unsent(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         for _ in 0..RUN_BUDGET {
-            let Some(wr_id) = self.queue.take_to_flush() else {
+            let Some(flushed) = self.queue.take_to_flush() else {
                 return More::No;
             };
+            let RejectedWqe {
+                wr_id,
+                status,
+                opcode,
+            } = flushed;
             // Before the completion is visible, as in `report_completions`.
             self.queue.release(1);
-            let done = Completion::failed(wr_id, WcOpcode::Send, WcStatus::WrFlushErr);
+            self.core.count_sent(opcode, status, 0);
+            let done = Completion::failed(wr_id, opcode, status);
             push_completion(qp, &self.core.cq, &done, false, actions);
         }
         More::Yes
@@ -224,6 +228,8 @@ impl RcSendEngine {
                 break;
             };
             released = released.wrapping_add(1);
+            self.core
+                .count_sent(retired.opcode, retired.status, retired.length);
             let Some(done) = retired.completion else {
                 continue;
             };

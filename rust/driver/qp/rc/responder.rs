@@ -218,6 +218,7 @@ impl RcRecvEngine {
             qp,
             queue: &mut self.queue,
             cq: &self.core.cq,
+            counters: self.core.counters.as_deref(),
             source,
             actions,
             waits: &mut self.core.waits,
@@ -318,6 +319,7 @@ impl RcRecvEngine {
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.flush_receive() {
+            self.core.count_received(done.status, 0);
             match &self.xrcd {
                 None => push_completion(qp, &self.core.cq, &done, true, actions),
                 Some(xrcd) => {
@@ -328,7 +330,7 @@ impl RcRecvEngine {
                 }
             }
         }
-        flush_receives(qp, &self.core.cq, &mut self.queue, actions)
+        flush_receives(qp, &self.core, &mut self.queue, actions)
     }
 }
 

@@ -68,9 +68,10 @@ impl UcRecvEngine {
     fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         self.receiver.fail();
         if let Some(done) = self.receiver.flush_receive() {
+            self.core.count_received(done.status, 0);
             push_completion(qp, &self.core.cq, &done, true, actions);
         }
-        flush_receives(qp, &self.core.cq, &mut self.queue, actions)
+        flush_receives(qp, &self.core, &mut self.queue, actions)
     }
 }
 
@@ -100,6 +101,7 @@ impl Engine for UcRecvEngine {
             qp,
             queue: &mut self.queue,
             cq: &self.core.cq,
+            counters: self.core.counters.as_deref(),
             source,
             actions,
             waits: &mut self.core.waits,

@@ -54,10 +54,7 @@ use roce::{
         SenderConfig,
         UcSender, //
     },
-    wr::{
-        Completion,
-        WcOpcode, //
-    }, //
+    wr::Completion, //
 };
 
 /// Send engine of a UC QP.
@@ -109,13 +106,15 @@ impl UcSendEngine {
                 }
                 Err(Obstacle::Refused(status)) => self.sender.abort(status),
             }
-            let Some(done) = self.sender.poll_completion() else {
+            let Some(retired) = self.sender.poll_completion() else {
                 // The request exceeds the budget.
                 return More::Yes;
             };
             // Before the completion is visible: the consumer that sees it may post into this entry at once.
             self.queue.release(1);
-            if let Some(done) = done {
+            self.core
+                .count_sent(retired.opcode, retired.status, retired.length);
+            if let Some(done) = retired.completion {
                 self.report(qp, &done, actions);
             }
         }
@@ -133,7 +132,7 @@ impl UcSendEngine {
             Some((slot, Ok(wr))) => self.sender.post(slot, wr),
             Some((slot, Err(rejected))) => {
                 self.sender
-                    .reject(slot, rejected.wr_id, WcOpcode::Send, rejected.status);
+                    .reject(slot, rejected.wr_id, rejected.opcode, rejected.status);
             }
         }
         // Check the state after taking the request: it may have been posted because the QP had failed.

@@ -187,6 +187,10 @@ impl Engine for UdRecvEngine {
                 qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
             }
         };
+        // The GRH is no payload.
+        let payload = placed.map(|byte_len| byte_len.saturating_sub(GRH_LEN));
+        let status = placed.err().unwrap_or(WcStatus::Success);
+        self.core.count_received(status, payload.unwrap_or(0));
         let urgent = packet.solicited() || placed.is_err();
         push_wc(&self.core.cq, &wc, urgent, actions);
         Ok(Taken::Whole)
@@ -198,9 +202,10 @@ impl Engine for UdRecvEngine {
         }
         if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {
             let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+            self.core.count_received(done.status, 0);
             push_wc(&self.core.cq, &qp.completion(&done), true, actions);
         }
-        flush_receives(qp, &self.core.cq, &mut self.receives, actions)
+        flush_receives(qp, &self.core, &mut self.receives, actions)
     }
 
     fn reset(&mut self) {

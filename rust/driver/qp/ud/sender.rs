@@ -123,7 +123,7 @@ impl UdSendEngine {
     }
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for a page fault.
-    fn send_next(&mut self, qp: &QpRun<'_>) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+    fn send_next(&mut self, qp: &QpRun<'_>) -> Option<Result<DatagramWr, RejectedWqe>> {
         let taken = match self.waiting.take() {
             Some(waiting) => Ok(waiting),
             None => {
@@ -140,14 +140,21 @@ impl UdSendEngine {
         };
         // Check the state after taking the request: it may have been posted because the QP had failed.
         let flushes = qp.flushes_sends();
+        let unsent = |wr: &DatagramWr, status| RejectedWqe {
+            wr_id: wr.wr_id,
+            status,
+            opcode: WcOpcode::Send,
+        };
         let sent = match taken {
-            Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. }) if flushes => {
-                Err((wr_id, WcStatus::WrFlushErr))
-            }
-            Err(rejected) => Err((rejected.wr_id, rejected.status)),
+            Ok((wr, ..)) if flushes => Err(unsent(&wr, WcStatus::WrFlushErr)),
+            Err(rejected) if flushes => Err(RejectedWqe {
+                status: WcStatus::WrFlushErr,
+                ..rejected
+            }),
+            Err(rejected) => Err(rejected),
             Ok((wr, ah, slot)) => match tx.send(self.queue.body(slot), &wr, ah.as_deref()) {
                 Ok(()) => Ok(wr),
-                Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
+                Err(Obstacle::Refused(status)) => Err(unsent(&wr, status)),
                 Err(Obstacle::Absent) => {
                     self.waiting = Some((wr, ah, slot));
                     return None;
@@ -171,14 +178,14 @@ impl UdSendEngine {
         ah.filter(|ah| ah.belongs_to(qp.pd()))
     }
 
-    fn report(
-        &self,
-        qp: &QpRun<'_>,
-        sent: Result<DatagramWr, (u64, WcStatus)>,
-        actions: &mut Actions,
-    ) {
-        if sent.is_ok() {
-            qp.port().counters().count(Counter::SendsCompleted);
+    fn report(&self, qp: &QpRun<'_>, sent: Result<DatagramWr, RejectedWqe>, actions: &mut Actions) {
+        match sent {
+            Ok(wr) => {
+                qp.port().counters().count(Counter::SendsCompleted);
+                self.core
+                    .count_sent(WcOpcode::Send, WcStatus::Success, wr.length);
+            }
+            Err(failed) => self.core.count_sent(failed.opcode, failed.status, 0),
         }
         let done = match sent {
             Ok(wr) if !wr.signaled => return,
@@ -190,11 +197,11 @@ impl UdSendEngine {
                 imm: None,
                 invalidated: None,
             },
-            Err((wr_id, status)) => {
-                if status != WcStatus::WrFlushErr {
+            Err(failed) => {
+                if failed.status != WcStatus::WrFlushErr {
                     qp.fail_sends();
                 }
-                Completion::failed(wr_id, WcOpcode::Send, status)
+                Completion::failed(failed.wr_id, failed.opcode, failed.status)
             }
         };
         push_completion(qp, &self.core.cq, &done, false, actions);

@@ -56,6 +56,7 @@ use crate::{
 use core::marker::PhantomData;
 use kernel::prelude::*;
 
+mod comp_cntr;
 mod context;
 mod counter;
 mod cq;

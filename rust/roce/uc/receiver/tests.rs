@@ -41,6 +41,8 @@ struct TestContext {
     placed: Vec<(u32, u32)>,
     /// Address and length of each copy to remote-accessible memory.
     written: Vec<(u64, u32)>,
+    /// Length of each WRITE that is complete.
+    whole_writes: Vec<u32>,
     completions: Vec<(Completion, bool)>,
     /// All copies fail.
     copies_fail: bool,
@@ -94,6 +96,10 @@ impl RecvContext for TestContext {
         }
         self.written.push((remote.va, payload.len));
         Ok(())
+    }
+
+    fn on_written(&mut self, length: u32) {
+        self.whole_writes.push(length);
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {
@@ -179,6 +185,7 @@ fn a_write_uses_a_receive_only_with_immediate_data() {
     ]);
     let va = REMOTE.va;
     assert_eq!(test.context.written, [(va, 256), (va + 256, 44), (va, 5)]);
+    assert_eq!(test.context.whole_writes, [300, 0, 5]);
     assert_eq!(
         test.context.completions[0].0.opcode,
         WcOpcode::RecvRdmaWithImm,
@@ -311,7 +318,7 @@ fn without_a_receive_the_message_is_lost() {
     ] {
         assert_eq!(test.handle(pkt), Err(DropReason::NoReceiveBuffer));
     }
-    assert!(test.context.written.is_empty());
+    assert!(test.context.written.is_empty() && test.context.whole_writes.is_empty());
     let first = Pkt::send(First, 102, 256);
     assert_eq!(test.handle(first), Err(DropReason::NoReceiveBuffer));
     let wr = RecvWr {

@@ -62,9 +62,7 @@ fn send_all(sender: &mut UcSender) -> Vec<(Pkt, u32)> {
 }
 
 fn status(sender: &mut UcSender) -> Option<WcStatus> {
-    sender
-        .poll_completion()
-        .map(|done| done.map_or(WcStatus::Success, |done| done.status))
+    sender.poll_completion().map(|retired| retired.status)
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn a_message_is_divided_by_the_path_mtu_and_completes_with_its_last_packet() {
             ),
         ]
     );
-    let done = sender.poll_completion().unwrap().unwrap();
+    let done = sender.poll_completion().unwrap().completion.unwrap();
     assert_eq!(
         (done.wr_id, done.status, done.opcode, done.byte_len),
         (600, WcStatus::Success, WcOpcode::RdmaWrite, 600)
@@ -158,7 +156,10 @@ fn success_is_reported_only_for_signaled_requests() {
     );
     send_all(&mut sender);
     assert_eq!(sender.take_sends(), 0);
-    assert_eq!(sender.poll_completion(), Some(None));
+    let retired = sender.poll_completion().unwrap();
+    assert_eq!(retired.completion, None);
+    let ended = (retired.opcode, retired.status, retired.length);
+    assert_eq!(ended, (WcOpcode::Send, WcStatus::Success, 1));
     assert_eq!(sender.take_sends(), 1, "it is counted");
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
     sender.fail();
@@ -209,7 +210,7 @@ fn a_local_operation_is_executed_once_and_sends_no_packet() {
         }
         assert_eq!(times, 1);
         assert_eq!(send_all(&mut sender), vec![]);
-        let done = sender.poll_completion().unwrap().unwrap();
+        let done = sender.poll_completion().unwrap().completion.unwrap();
         let expected = SendOp::Local(op).wc_opcode();
         assert_eq!((done.status, done.opcode), (WcStatus::Success, expected));
         assert_eq!(sender.psn(), Psn::new(7));
@@ -243,7 +244,7 @@ fn perform_local_executes_only_local_operations() {
 fn a_rejected_request_completes_with_its_status() {
     let mut sender = ready(7);
     sender.reject(SLOT, 42, WcOpcode::Send, WcStatus::LocQpOpErr);
-    let done = sender.poll_completion().unwrap().unwrap();
+    let done = sender.poll_completion().unwrap().completion.unwrap();
     assert_eq!((done.wr_id, done.status), (42, WcStatus::LocQpOpErr));
     assert_eq!(sender.state(), UcSendState::Error);
 }

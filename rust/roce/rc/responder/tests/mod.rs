@@ -88,6 +88,8 @@ struct Host {
     receives: Vec<Result<RecvWr, BadRecv>>,
     host_calls: Vec<HostCall>,
     completions: Vec<(Completion, bool)>,
+    /// Length of each WRITE that is complete.
+    whole_writes: Vec<u32>,
     /// Error of `place_receive`.
     receive_fault: Option<WcStatus>,
     /// Error of the access checks.
@@ -141,6 +143,10 @@ impl RecvContext for Host {
             .push(HostCall::Written(remote.va, payload.len));
         let fault = self.access_fault.or(self.write_fault);
         fault.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn on_written(&mut self, length: u32) {
+        self.whole_writes.push(length);
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {

@@ -71,7 +71,12 @@ fn a_write_goes_to_its_address() {
     let first = write(Position::First, 100, 256).with_reth(0xf00, 600);
     bench.receive(first).unwrap();
     bench.receive(write(Position::Middle, 101, 256)).unwrap();
-    bench.receive(write(Position::Last, 102, 88)).unwrap();
+    assert!(bench.host.whole_writes.is_empty());
+    for _ in 0..2 {
+        // The second time it is a duplicate.
+        bench.receive(write(Position::Last, 102, 88)).unwrap();
+        assert_eq!(bench.host.whole_writes, [600]);
+    }
     assert_eq!(
         bench.host_calls(),
         [
