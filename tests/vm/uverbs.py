@@ -172,7 +172,7 @@ def ioctl(descriptor, target, method, attributes, driver=ABI.DRIVER):
 
 
 # Object types of ioctls; below, the method that creates a queue, two methods of a region, and a flag: mandatory.
-DEVICE, QUERY_PORT_SPEED = 0, 7
+DEVICE, INFO_HANDLES, QUERY_PORT_SPEED = 0, 1, 7
 OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
 # The method that destroys an object, and the size of its response (rdma/ib_user_ioctl_cmds.h).
 DESTROYING = {"pd": (0, 0), "cq": (1, 8), "qp": (1, 4), "srq": (1, 4), "ah": (0, 0), "mr": (1, 0), "mw": (0, 0)}
@@ -202,6 +202,62 @@ def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
              *((7 + at, 4, ctypes.addressof(key)) for at, key in enumerate(keys))]
     error, found = attributes_of(descriptor, OBJECTS["mr"], REG_DMABUF_MR, required(given))
     return error, found[0], tuple(key.value for key in keys)
+
+
+def handles(descriptor, kind):
+    """Returns the handles of all objects of a kind."""
+    found, total = (ctypes.c_uint32 * 1024)(), ctypes.c_uint32()
+    given = [(0, 8, OBJECTS[kind]), (1, 4, ctypes.addressof(total)), (2, ctypes.sizeof(found), ctypes.addressof(found))]
+    error = ioctl(descriptor, DEVICE, INFO_HANDLES, required(given))
+    if error:
+        raise OSError(error, os.strerror(error))
+    return set(found[:total.value])
+
+
+# Completion counters (rdma/ib_user_ioctl_cmds.h, since Linux 7.3): the type of the object, a method of the device, one
+# of a QP, and those of a counter; what a QP counts; the two values of a counter.
+COMP_CNTR, QUERY_COMP_CNTR_CAPS, ATTACH_COMP_CNTR = 19, 8, 2
+CREATE_CNTR, DESTROY_CNTR, MODIFY_CNTR, READ_CNTR = range(4)
+CNTR_SEND, CNTR_RECV, CNTR_READ, CNTR_REMOTE_READ, CNTR_WRITE, CNTR_REMOTE_WRITE = (1 << bit for bit in range(6))
+COMPLETED, FAILED = 0, 1
+
+
+def comp_cntr_caps(descriptor):
+    """ibv_query_comp_cntr_caps; returns 0, or the errno; and the number of counters, the highest value, the operations.
+    """
+    found = ctypes.c_uint32(), ctypes.c_uint64(), ctypes.c_uint32()
+    given = [(at, ctypes.sizeof(place), ctypes.addressof(place)) for at, place in enumerate(found)]
+    error = ioctl(descriptor, DEVICE, QUERY_COMP_CNTR_CAPS, required(given))
+    return error, tuple(place.value for place in found)
+
+
+def create_comp_cntr(descriptor, *more):
+    """ibv_create_comp_cntr; returns 0, or the errno; and the handle. More: attributes of the driver."""
+    error, found = attributes_of(descriptor, COMP_CNTR, CREATE_CNTR, required([(0, 0, 0), *more]))
+    return error, found[0]
+
+
+def destroy_comp_cntr(descriptor, handle):
+    """ibv_destroy_comp_cntr; returns 0, or the errno."""
+    return ioctl(descriptor, COMP_CNTR, DESTROY_CNTR, required([(0, 0, handle)]))
+
+
+def modify_comp_cntr(descriptor, handle, entry, op, value):
+    """ibv_set_comp_cntr and the like: op 0 sets, 1 adds. Returns 0, or the errno."""
+    given = [(0, 0, handle), (1, 8, entry), (2, 8, op), (3, 8, value)]
+    return ioctl(descriptor, COMP_CNTR, MODIFY_CNTR, required(given))
+
+
+def read_comp_cntr(descriptor, handle, entry):
+    """ibv_read_comp_cntr; returns 0, or the errno; and the value."""
+    value = ctypes.c_uint64()
+    given = [(0, 0, handle), (1, 8, entry), (2, 8, ctypes.addressof(value))]
+    return ioctl(descriptor, COMP_CNTR, READ_CNTR, required(given)), value.value
+
+
+def attach_comp_cntr(descriptor, qp, handle, ops):
+    """ibv_qp_attach_comp_cntr; returns 0, or the errno."""
+    return ioctl(descriptor, OBJECTS["qp"], ATTACH_COMP_CNTR, required([(0, 0, qp), (1, 0, handle), (2, 8, ops)]))
 
 
 # Unsupported commands: queues are filled and polled without the kernel, and the driver has no such objects.

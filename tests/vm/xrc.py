@@ -493,5 +493,6 @@ def dead_process():
             status(queue, OK, "receive")
 
 
-run([each_srq, several_initiators, remote_memory, foreign_memory, no_such_srq, empty, too_long, no_queues, listed,
-     drained, flush, other_service, srq_goes, srq_goes_within, busy_domain, files, second_process, dead_process])
+if __name__ == "__main__":
+    run([each_srq, several_initiators, remote_memory, foreign_memory, no_such_srq, empty, too_long, no_queues, listed,
+         drained, flush, other_service, srq_goes, srq_goes_within, busy_domain, files, second_process, dead_process])
