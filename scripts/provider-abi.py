@@ -23,12 +23,13 @@ COLUMNS = {
 }
 
 # The operations that the library sets.
-OPS = """advise_mr alloc_mw alloc_parent_domain alloc_pd alloc_td attach_mcast bind_mw close_xrcd create_ah create_cq
-create_cq_ex create_qp create_qp_ex create_srq create_srq_ex dealloc_mw dealloc_pd dealloc_td dereg_mr destroy_ah
-destroy_cq destroy_qp destroy_srq detach_mcast free_context get_srq_num import_mr import_pd modify_cq modify_qp
-modify_srq open_qp open_xrcd poll_cq post_recv post_send post_srq_recv query_device_ex query_port query_port_speed
-query_qp query_rt_values query_srq reg_dmabuf_mr reg_mr req_notify_cq rereg_mr resize_cq unimport_mr
-unimport_pd""".split()
+OPS = """advise_mr alloc_mw alloc_parent_domain alloc_pd alloc_td attach_mcast bind_mw close_xrcd create_ah
+create_comp_cntr create_cq create_cq_ex create_qp create_qp_ex create_srq create_srq_ex dealloc_mw dealloc_pd dealloc_td
+dereg_mr destroy_ah destroy_comp_cntr destroy_cq destroy_qp destroy_srq detach_mcast free_context get_srq_num import_mr
+import_pd inc_comp_cntr inc_err_comp_cntr modify_cq modify_qp modify_srq open_qp open_xrcd poll_cq post_recv post_send
+post_srq_recv qp_attach_comp_cntr query_comp_cntr_caps query_device_ex query_port query_port_speed query_qp
+query_rt_values query_srq read_comp_cntr read_err_comp_cntr reg_dmabuf_mr reg_mr req_notify_cq rereg_mr resize_cq
+set_comp_cntr set_err_comp_cntr unimport_mr unimport_pd""".split()
 
 
 def operations(repository, tag):

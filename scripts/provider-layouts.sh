@@ -54,7 +54,7 @@ compile() {
 	"${compiler[@]}" "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -fPIC -shared -Wl,-soname,libibverbs.so.1 \
 		-o "$dir/libibverbs.so.1" "$SRC/tests/provider/stand_in.c"
 	"${compiler[@]}" "$@" -std=gnu11 -g -O1 -w -I"$dir/include" -o "$dir/check" \
-		"$SRC"/tests/provider/{check,posting,xrc}.c "$dir/libibverbs.so.1"
+		"$SRC"/tests/provider/{check,counters,posting,xrc}.c "$dir/libibverbs.so.1"
 }
 
 # run DIRECTORY ARGUMENT...: what the provider says of a kernel without the ABI is expected.
@@ -71,6 +71,7 @@ check() { # TAG
 	pabi=$(headers "$1")
 	release=$(show "$1" CMakeLists.txt | sed -n 's/^set(PACKAGE_VERSION "\([0-9]*\).*/\1/p')
 	! show "$1" libibverbs/libibverbs.map.in | grep -q ibv_cmd_query_port_speed || flags+=(-DHAS_PORT_SPEED)
+	! show "$1" libibverbs/libibverbs.map.in | grep -q ibv_cmd_create_comp_cntr || flags+=(-DHAS_COMP_CNTR)
 	# The header of the tree is found as <rdma/ferroce-abi.h>, beside those of the release.
 	ln -s "$SRC/include/uapi/rdma/ferroce-abi.h" "$dir/source/kernel-headers/rdma"
 	compile "$dir" -DPABI="$pabi" -DRELEASE="$release" "${flags[@]}"

@@ -325,6 +325,7 @@ int main(int argc, char **argv)
 	datagrams(cq);
 	builders(cq);
 	extended(cq);
+	counters(cq);
 	held_back();
 	CHECK(!ops.destroy_cq(cq) && !ops.dealloc_pd(pd));
 	ops.free_context(context);

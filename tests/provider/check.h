@@ -33,6 +33,7 @@ void connected(struct ibv_cq *cq);
 void datagrams(struct ibv_cq *cq);
 void builders(struct ibv_cq *cq);
 void extended(struct ibv_cq *cq);
+void counters(struct ibv_cq *cq);
 void held_back(void);
 
 #endif

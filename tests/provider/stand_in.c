@@ -455,6 +455,66 @@ ENDS(ibv_cmd_destroy_srq, struct ibv_srq)
 ENDS(ibv_cmd_destroy_qp, struct ibv_qp)
 ENDS(ibv_cmd_destroy_ah, struct ibv_ah)
 
+#ifdef HAS_COMP_CNTR
+/* The values of the only counter, and what it has been attached for. */
+static uint64_t counted[2];
+static uint32_t attached;
+
+int ibv_cmd_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps, size_t size)
+{
+	CHECK(context && size == sizeof(*caps));
+	*caps = (struct ibv_comp_cntr_caps){ .max_value = 5, .max_counters = 6, .supported_qp_attach_ops = attached };
+	return 0;
+}
+
+int ibv_cmd_create_comp_cntr(struct ibv_context *context, struct ibv_comp_cntr *counter,
+			     struct ibv_command_buffer *link)
+{
+	CHECK(context && counter && !link);
+	counter->context = context;
+	counter->handle = 33;
+	return 0;
+}
+
+int ibv_cmd_destroy_comp_cntr(struct ibv_comp_cntr *counter)
+{
+	CHECK(counter->handle == 33);
+	return attached ? EBUSY : 0;
+}
+
+#define CHANGES(name, change)                                                                                          \
+	int name(struct ibv_comp_cntr *counter, uint64_t value)                                                        \
+	{                                                                                                              \
+		CHECK(counter->handle == 33);                                                                          \
+		change value;                                                                                          \
+		return 0;                                                                                              \
+	}
+
+CHANGES(ibv_cmd_set_comp_cntr, counted[0] =)
+CHANGES(ibv_cmd_set_err_comp_cntr, counted[1] =)
+CHANGES(ibv_cmd_inc_comp_cntr, counted[0] +=)
+CHANGES(ibv_cmd_inc_err_comp_cntr, counted[1] +=)
+
+#define READS(name, value_read)                                                                                        \
+	int name(struct ibv_comp_cntr *counter, uint64_t *value)                                                       \
+	{                                                                                                              \
+		CHECK(counter->handle == 33);                                                                          \
+		*value = value_read;                                                                                   \
+		return 0;                                                                                              \
+	}
+
+READS(ibv_cmd_read_comp_cntr, counted[0])
+READS(ibv_cmd_read_err_comp_cntr, counted[1])
+
+int ibv_cmd_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
+				struct ibv_qp_attach_comp_cntr_attr *attr)
+{
+	CHECK(qp->handle && counter->handle == 33);
+	attached = attr->op_mask;
+	return 0;
+}
+#endif
+
 #ifdef HAS_PORT_SPEED
 int ibv_cmd_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
 {

@@ -14,6 +14,7 @@
 
 mod abi;
 mod ah;
+mod comp_cntr;
 mod context;
 mod cq;
 mod cqe;

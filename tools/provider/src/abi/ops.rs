@@ -65,6 +65,7 @@ operations! {
     BindMw 10 11 11 12 12;
     CloseXrcd 11 12 12 13 13;
     CreateAh 13 14 14 15 15;
+    CreateCompCntr -1 -1 -1 -1 16;
     CreateCq 15 16 16 17 18;
     CreateCqEx 16 17 17 18 19;
     CreateQp 19 20 20 21 22;
@@ -76,6 +77,7 @@ operations! {
     DeallocTd 27 29 29 30 31;
     DeregMr 28 30 30 31 32;
     DestroyAh 29 31 31 32 33;
+    DestroyCompCntr -1 -1 -1 -1 34;
     DestroyCq 31 33 33 34 36;
     DestroyQp 34 36 36 37 39;
     DestroySrq 36 38 38 39 41;
@@ -84,6 +86,8 @@ operations! {
     GetSrqNum 41 43 44 46 48;
     ImportMr 43 45 46 48 50;
     ImportPd 44 46 47 49 51;
+    IncCompCntr -1 -1 -1 -1 52;
+    IncErrCompCntr -1 -1 -1 -1 53;
     ModifyCq 45 47 48 50 54;
     ModifyQp 47 49 50 52 56;
     ModifySrq 49 51 52 54 58;
@@ -93,17 +97,23 @@ operations! {
     PostRecv 54 56 57 59 63;
     PostSend 55 57 58 60 64;
     PostSrqRecv 57 59 60 62 66;
+    QpAttachCompCntr -1 -1 -1 -1 67;
+    QueryCompCntrCaps -1 -1 -1 -1 68;
     QueryDeviceEx 58 60 61 63 69;
     QueryPort 60 62 63 65 71;
     QueryPortSpeed -1 -1 64 66 72;
     QueryQp 61 63 65 67 73;
     QueryRtValues 63 65 67 69 75;
     QuerySrq 64 66 68 70 76;
+    ReadCompCntr -1 -1 -1 -1 77;
+    ReadErrCompCntr -1 -1 -1 -1 79;
     RegDmabufMr 67 69 71 73 81;
     RegMr 68 70 72 74 82;
     ReqNotifyCq 69 72 74 76 84;
     ReregMr 70 73 75 77 85;
     ResizeCq 71 74 76 78 86;
+    SetCompCntr -1 -1 -1 -1 87;
+    SetErrCompCntr -1 -1 -1 -1 89;
     UnimportMr 74 77 79 81 91;
     UnimportPd 75 78 80 82 92;
 }

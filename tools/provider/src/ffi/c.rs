@@ -47,6 +47,10 @@ opaque! {
     XrcdInitAttr;
     /// `struct ibv_qp_open_attr`.
     QpOpenAttr;
+    /// `struct ibv_comp_cntr_caps`.
+    CompCntrCaps;
+    /// `struct ibv_qp_attach_comp_cntr_attr`.
+    AttachCompCntrAttr;
 }
 
 /// `struct ibv_context`.
@@ -72,6 +76,21 @@ pub(crate) struct VerbsDevice {
 pub(crate) struct Pd {
     pub(crate) context: *mut Context,
     pub(crate) handle: u32,
+}
+
+/// `struct ibv_comp_cntr`.
+#[repr(C)]
+pub(crate) struct CompCntr {
+    pub(crate) context: *mut Context,
+    pub(crate) handle: u32,
+}
+
+/// `struct ibv_comp_cntr_init_attr`.
+#[repr(C)]
+pub(crate) struct CompCntrInitAttr {
+    pub(crate) comp_mask: u32,
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
 }
 
 /// `struct ibv_td`.

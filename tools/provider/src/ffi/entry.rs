@@ -8,7 +8,7 @@ use super::{
         self,
         RawContext, //
     },
-    libc,
+    comp_cntr_ops, libc,
     memory::Owned,
     object::{
         Context,
@@ -340,7 +340,7 @@ unsafe fn refuse(device: *mut c::VerbsDevice, error: Errno) {
 unsafe fn set_ops(symbols: &Symbols, context: *mut c::VerbsContext) {
     let family = symbols.version.family;
     let mut table = [ptr::null::<()>(); MAX_ENTRIES];
-    for (op, function) in ops::table() {
+    for (op, function) in ops::table().into_iter().chain(comp_cntr_ops::table()) {
         let place = op.place(family);
         if let Some(slot) = place.and_then(|place| table.get_mut(place)) {
             *slot = function;

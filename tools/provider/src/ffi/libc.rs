@@ -229,9 +229,9 @@ impl IoctlAttr {
     }
 }
 
-/// `struct ib_uverbs_ioctl_hdr` of the method UVERBS_METHOD_INVOKE_WRITE of the device, with its attributes.
+/// `struct ib_uverbs_ioctl_hdr`, with its attributes.
 #[repr(C)]
-struct InvokeWrite {
+struct IoctlCommand<const ATTRS: usize> {
     length: u16,
     object: u16,
     method: u16,
@@ -239,7 +239,45 @@ struct InvokeWrite {
     reserved1: u64,
     driver_id: u32,
     reserved2: u32,
-    attrs: [IoctlAttr; 3],
+    attrs: [IoctlAttr; ATTRS],
+}
+
+impl<const ATTRS: usize> IoctlCommand<ATTRS> {
+    /// Returns the command of a method of an object.
+    fn new((object, method): (u16, u16), driver_id: u32, attrs: [IoctlAttr; ATTRS]) -> Self {
+        Self {
+            // CAST: A command here has few attributes.
+            length: size_of::<Self>() as u16,
+            object,
+            method,
+            // CAST: As above.
+            count: ATTRS as u16,
+            reserved1: 0,
+            driver_id,
+            reserved2: 0,
+            attrs,
+        }
+    }
+
+    /// Issues it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    ///
+    /// # Safety
+    ///
+    /// What the attributes point to has the length that they say, may be written where the method does, and outlives
+    /// the call.
+    unsafe fn issue(&mut self, fd: i32) -> Result<(), Errno> {
+        const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
+        // SAFETY: The command has as many bytes as it says. The kernel writes to its attributes, and the caller
+        // guarantees the rest.
+        match unsafe { ioctl(fd, RDMA_VERBS_IOCTL, ptr::from_mut(self)) } {
+            0 => Ok(()),
+            _ => Err(errno()),
+        }
+    }
 }
 
 /// As [`post_send`], by ioctl, to a device with this driver id.
@@ -248,31 +286,41 @@ struct InvokeWrite {
 ///
 /// The kernel's.
 pub(crate) fn invoke_post_send(fd: i32, driver_id: u32, qp_handle: u32) -> Result<(), Errno> {
-    const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
-    const SIZE: usize = size_of::<InvokeWrite>();
+    // UVERBS_METHOD_INVOKE_WRITE of the device.
+    const INVOKE_WRITE: (u16, u16) = (0, 0);
     let mut bad_wr = 0_u32;
     let body = PostSendBody::new(qp_handle, &mut bad_wr);
-    let mut command = InvokeWrite {
-        length: SIZE as u16,
-        object: 0,
-        method: 0,
-        count: 3,
-        reserved1: 0,
-        driver_id,
-        reserved2: 0,
-        attrs: [
-            IoctlAttr::new(0, size_of_val(&body), (&raw const body) as u64),
-            IoctlAttr::new(1, size_of::<u32>(), body.response),
-            IoctlAttr::new(2, size_of::<u64>(), POST_SEND.into()),
-        ],
-    };
-    // SAFETY: `command` has as many bytes as it says. The kernel reads `body`, and writes flags of attributes and
-    // four bytes of `bad_wr`; all of them outlive the call.
-    match unsafe { ioctl(fd, RDMA_VERBS_IOCTL, &raw mut command) } {
-        0 => Ok(()),
-        _ => Err(errno()),
-    }
+    let attrs = [
+        IoctlAttr::new(0, size_of_val(&body), (&raw const body) as u64),
+        IoctlAttr::new(1, size_of::<u32>(), body.response),
+        IoctlAttr::new(2, size_of::<u64>(), POST_SEND.into()),
+    ];
+    // SAFETY: The kernel reads `body`, and writes four bytes of `bad_wr`; both outlive the call.
+    unsafe { IoctlCommand::new(INVOKE_WRITE, driver_id, attrs).issue(fd) }
+}
+
+/// Creates a completion counter of a type (`enum ferroce_comp_cntr_type`), in the context of this file, whose device
+/// has this driver id. Returns its handle.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn create_comp_cntr(fd: i32, driver_id: u32, kind: u32) -> Result<u32, Errno> {
+    // UVERBS_OBJECT_COMP_CNTR and UVERBS_METHOD_COMP_CNTR_CREATE.
+    const CREATE_COMP_CNTR: (u16, u16) = (19, 0);
+    // FERROCE_ATTR_CREATE_COMP_CNTR_TYPE.
+    const TYPE: u16 = 0x1000;
+    let attrs = [
+        IoctlAttr::new(0, 0, 0),
+        IoctlAttr::new(TYPE, size_of::<u64>(), kind.into()),
+    ];
+    let mut command = IoctlCommand::new(CREATE_COMP_CNTR, driver_id, attrs);
+    // SAFETY: No attribute points to anything: both are in the command.
+    unsafe { command.issue(fd)? };
+    let [handle, _] = command.attrs;
+    // CAST: The kernel has written a handle of 32 bits.
+    Ok(handle.data as u32)
 }
 
 const _: () = assert!(size_of::<PostSend>() == 32);
-const _: () = assert!(size_of::<InvokeWrite>() == 72);
+const _: () = assert!(size_of::<IoctlCommand<3>>() == 72);

@@ -18,6 +18,7 @@ pub(crate) mod attr;
 mod builder;
 pub(crate) mod c;
 pub(crate) mod cmd;
+mod comp_cntr_ops;
 mod entry;
 mod layouts;
 pub(crate) mod libc;

@@ -49,7 +49,7 @@ macro_rules! c_structs {
     };
 }
 
-c_structs!(Td Pd Xrcd Mr Mw Ah CqEx Srq VerbsQp);
+c_structs!(Td Pd Xrcd CompCntr Mr Mw Ah CqEx Srq VerbsQp);
 
 /// An object, whose head C knows.
 #[repr(C)]
@@ -64,6 +64,8 @@ pub(crate) type Td = Object<c::Td, Users>;
 pub(crate) type Pd = Object<c::Pd, PdBody>;
 /// An XRC domain.
 pub(crate) type Xrcd = Object<c::Xrcd, ()>;
+/// A completion counter.
+pub(crate) type CompCntr = Object<c::CompCntr, ()>;
 /// A memory region.
 pub(crate) type Mr = Object<c::Mr, ()>;
 /// A memory window.
@@ -258,6 +260,18 @@ impl Pd {
             // SAFETY: With a thread domain the program promises that one thread at a time uses the objects of it.
             true => unsafe { Locking::omitted() },
             false => Locking::NEEDED,
+        }
+    }
+}
+
+impl CompCntr {
+    /// Makes it the counter that the kernel knows by this handle.
+    pub(crate) fn set_handle(&mut self, context: Context<'_>, handle: u32) {
+        let head = self.head();
+        // SAFETY: The head is valid, and the counter is ours alone as yet.
+        unsafe {
+            (*head).context = context.raw();
+            (*head).handle = handle;
         }
     }
 }

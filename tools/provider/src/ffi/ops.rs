@@ -33,6 +33,7 @@ use super::{
         SrqAttr,
         XrcdFile, //
     },
+    comp_cntr_ops,
     entry::free_context,
     libc,
     memory_ops::{
@@ -93,8 +94,8 @@ use core::{
     slice, //
 };
 
-/// Returns all operations, with their functions.
-pub(super) fn table() -> [(Op, Function); Op::ALL.len()] {
+/// Returns all operations but those of `comp_cntr_ops`, with their functions.
+pub(super) fn table() -> [(Op, Function); Op::ALL.len() - comp_cntr_ops::COUNT] {
     [
         (Op::AdviseMr, advise_mr as Function),
         (Op::AllocMw, alloc_mw as Function),

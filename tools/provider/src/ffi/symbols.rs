@@ -159,6 +159,16 @@ symbols! {
     }
     in some {
         ibv_cmd_query_port_speed(*mut c::Context, u32, *mut u64) -> c_int;
+        ibv_cmd_query_comp_cntr_caps(*mut c::Context, *mut c::CompCntrCaps, usize) -> c_int;
+        ibv_cmd_create_comp_cntr(*mut c::Context, *mut c::CompCntr, Any) -> c_int;
+        ibv_cmd_destroy_comp_cntr(*mut c::CompCntr) -> c_int;
+        ibv_cmd_set_comp_cntr(*mut c::CompCntr, u64) -> c_int;
+        ibv_cmd_set_err_comp_cntr(*mut c::CompCntr, u64) -> c_int;
+        ibv_cmd_inc_comp_cntr(*mut c::CompCntr, u64) -> c_int;
+        ibv_cmd_inc_err_comp_cntr(*mut c::CompCntr, u64) -> c_int;
+        ibv_cmd_read_comp_cntr(*mut c::CompCntr, *mut u64) -> c_int;
+        ibv_cmd_read_err_comp_cntr(*mut c::CompCntr, *mut u64) -> c_int;
+        ibv_cmd_qp_attach_comp_cntr(*mut c::Qp, *mut c::CompCntr, *mut c::AttachCompCntrAttr) -> c_int;
     }
 }
 

@@ -4,11 +4,25 @@
 //!
 //! The kernel's part of a command has ferroce's part behind it, and so has a response. libibverbs has to be given room
 //! for its own part, which is never read here. `queues` has the commands of completion queues, shared receive queues
-//! and QPs, `memory` those of protection domains, regions and windows.
+//! and QPs, `memory` those of protection domains, regions and windows, `comp_cntr` those of completion counters.
 
+mod comp_cntr;
 mod memory;
 mod queues;
 
+pub(crate) use comp_cntr::{
+    attach_comp_cntr,
+    change_comp_cntr,
+    create_comp_cntr,
+    destroy_comp_cntr,
+    query_comp_cntr_caps,
+    read_comp_cntr,
+    read_err_comp_cntr,
+    AttachAttr,
+    CapsQuery,
+    CntrChange,
+    CntrValue, //
+};
 pub(crate) use memory::{
     advise_mr,
     alloc_mw,
@@ -120,6 +134,8 @@ macro_rules! call_if_there {
         Errno::check(unsafe { function($($argument),*) })
     }};
 }
+
+use call_if_there;
 
 /// A context that is being made.
 pub(super) struct RawContext(pub(super) *mut c::VerbsContext);
