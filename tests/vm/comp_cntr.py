@@ -3,6 +3,7 @@
 every libibverbs has the verbs. With TOPOLOGY=netns the peer is PEER_DEV, else the device itself.
 """
 
+import ctypes
 import errno
 import functools
 import os
@@ -14,8 +15,9 @@ from pyverbs.wr import RecvWR, SendWR
 
 import enums as e
 import uverbs
+from libibverbs import Library
 from rc import FULL_ACCESS, PORT, End, context, eventually, gid_index, opened, own_context
-from tap import equal, needs_core, run, true
+from tap import Skip, equal, needs_core, run, true
 from ud import QKEY, UdEnd
 from uverbs import (CNTR_READ, CNTR_RECV, CNTR_REMOTE_READ, CNTR_REMOTE_WRITE, CNTR_SEND, CNTR_WRITE, COMPLETED,
                     FAILED)
@@ -23,6 +25,8 @@ from verbs import resources
 from work import FLUSHED, OK, READ, SEND, SEND_IMM, SIGNALED, WRITE, WRITE_IMM, fill, pattern, piece, status
 from xrc import Initiator, Target, domain_of
 
+# A function of the RDMA cores that have counters; what is said of those that do not.
+CORE, LACK = "ib_uverbs_handler_UVERBS_METHOD_COMP_CNTR_READ", "has no completion counters, as before Linux 7.3"
 OPS = CNTR_SEND, CNTR_RECV, CNTR_READ, CNTR_WRITE, CNTR_REMOTE_WRITE
 ALL = sum(OPS)
 # FERROCE_ATTR_CREATE_COMP_CNTR_TYPE and its values.
@@ -421,6 +425,33 @@ def extended():
             part.close()
 
 
+def by_library():
+    """The verbs of libibverbs, where it has them, do all that the ioctls do"""
+    if not hasattr(ctypes.CDLL("libibverbs.so.1"), "ibv_create_comp_cntr"):
+        raise Skip("this libibverbs has no ibv_create_comp_cntr")
+    if os.environ["PROVIDER"] != "direct":
+        raise Skip("needs ferroce's own provider: librxe has no completion counters")
+    library = Library(os.environ["DEV"])
+    equal(library.comp_cntr_caps(), (0, 1 << 20, MANY - 1, ALL), "capabilities")
+    domain, queue = library.alloc_pd(), library.create_cq()
+    for kind in (WRS, BYTES):
+        counter, qp = library.create_comp_cntr(kind), library.create_qp(domain, queue)
+        for verb, value in (("set", 10), ("inc", 5), ("set_err", 20), ("inc_err", 2)):
+            equal(library.change_comp_cntr(verb, counter, value), 0, verb)
+        equal(library.read_comp_cntr(counter), ([0, 0], [15, 22]), "values")
+        equal(library.attach_comp_cntr(qp, counter, ALL), 0, "attach")
+        equal(library.attach_comp_cntr(qp, counter, CNTR_SEND), errno.EBUSY, "attach again")
+        equal(library.destroy_comp_cntr(counter), errno.EBUSY, "destroy")
+        equal((library.destroy_qp(qp), library.destroy_comp_cntr(counter)), (0, 0), "destroy")
+    try:
+        library.create_comp_cntr(2)
+        raise AssertionError("a type that there is not")
+    except OSError as error:
+        equal(error.errno, errno.EOPNOTSUPP)
+    equal((library.destroy_cq(queue), library.dealloc_pd(domain)), (0, 0), "destroy")
+    library.close()
+
+
 def killed():
     """Nothing is left of a process that is killed while its QPs count"""
     context()
@@ -451,14 +482,14 @@ def killed():
 
 
 TESTS = [supported, values, wrong, overlapping, states, reliable, unreliable, repeated, atomic_operations, failures,
-         local_failures, flushed_receives, shared_receives, datagrams, extended, killed]
+         local_failures, flushed_receives, shared_receives, datagrams, extended, by_library, killed]
 
 
 def of_this_kernel(test):
     """Returns a test that is skipped where the core has no counters."""
     @functools.wraps(test)
     def function():
-        needs_core("ib_uverbs_handler_UVERBS_METHOD_COMP_CNTR_READ", "has no completion counters, as before Linux 7.3")
+        needs_core(CORE, LACK)
         test()
     return function
 

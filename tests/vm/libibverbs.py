@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libibverbs itself, for verbs that pyverbs lacks: those of thread domains.
+"""libibverbs itself, for verbs that pyverbs lacks: those of thread domains, and of completion counters.
 
 They are functions of `struct verbs_context`, at fixed distances before `struct ibv_context`, which is its end.
 """
@@ -36,6 +36,18 @@ class QpAttr(ctypes.Structure):
 
     _fields_ = [("context", POINTER), ("send_cq", POINTER), ("recv_cq", POINTER), ("srq", POINTER),
                 ("cap", ctypes.c_uint32 * 5), ("kind", ctypes.c_uint32), ("signal_all", INT)]
+
+
+class CntrAttr(ctypes.Structure):
+    """struct ibv_comp_cntr_init_attr, and struct ibv_qp_attach_comp_cntr_attr without its last field."""
+
+    _fields_ = [("mask", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
+
+
+class CntrCaps(ctypes.Structure):
+    """struct ibv_comp_cntr_caps."""
+
+    _fields_ = [("max_value", ctypes.c_uint64), ("max_counters", ctypes.c_uint32), ("ops", ctypes.c_uint32)]
 
 
 class ModifyCq(ctypes.Structure):
@@ -115,6 +127,38 @@ class Library:
         """ibv_create_qp, of type RC."""
         attr = QpAttr(send_cq=queue, recv_cq=queue, cap=(16, 16, 1, 1, 0), kind=RC)
         return self._made("ibv_create_qp", domain, ctypes.byref(attr))
+
+    def create_cq(self):
+        """ibv_create_cq."""
+        return self._made("ibv_create_cq", self.context, 16, None, None, 0)
+
+    def comp_cntr_caps(self):
+        """ibv_query_comp_cntr_caps. Returns the error, the number of counters, the highest value, the operations."""
+        caps = CntrCaps()
+        query = self.calls._ibv_query_comp_cntr_caps  # pylint: disable=protected-access
+        error = query(self.context, ctypes.byref(caps), ctypes.c_size_t(ctypes.sizeof(caps)))
+        return error, caps.max_counters, caps.max_value, caps.ops
+
+    def create_comp_cntr(self, kind):
+        """ibv_create_comp_cntr."""
+        attr = CntrAttr(kind=kind)
+        return self._made("ibv_create_comp_cntr", self.context, ctypes.byref(attr))
+
+    def change_comp_cntr(self, verb, counter, value):
+        """ibv_VERB_comp_cntr. Returns the error."""
+        return getattr(self.calls, f"ibv_{verb}_comp_cntr")(counter, ctypes.c_uint64(value))
+
+    def read_comp_cntr(self, counter):
+        """ibv_read_comp_cntr and ibv_read_err_comp_cntr. Returns the errors, and the values."""
+        values = ctypes.c_uint64(), ctypes.c_uint64()
+        verbs = self.calls.ibv_read_comp_cntr, self.calls.ibv_read_err_comp_cntr
+        errors = [verb(counter, ctypes.byref(value)) for verb, value in zip(verbs, values)]
+        return errors, [value.value for value in values]
+
+    def attach_comp_cntr(self, qp, counter, ops):
+        """ibv_qp_attach_comp_cntr. Returns the error."""
+        attr = CntrAttr(kind=ops)
+        return self.calls.ibv_qp_attach_comp_cntr(qp, counter, ctypes.byref(attr))
 
     def modify_cq(self, queue, count, period):
         """ibv_modify_cq: moderates events. Returns the error."""

@@ -15,18 +15,19 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import comp_cntr
 import enums as e
 import mapping
 import nldev
 import uverbs
 from hostile_hand import device_path
 from memory import refused
-from no_memory import COPIED, MOST, Injection, attempt, close, each_failure
+from no_memory import COPIED, LACKING, MOST, Injection, attempt, close, each_failure
 from no_memory_more import each_time
 from odp import ON_DEMAND
 from odp_advice import PREFETCH_WRITE, advise
 from rc import DEVICE, FULL_ACCESS, PAGE, PORT, End, context, eventually, pair
-from tap import equal, run, true
+from tap import equal, needs_core, run, true
 from transitions import ERR, INIT, NAMES, RESET, RTR, RTS, SERVICES, SQD, SQE, RC, UC, UD, Traveller, mask_of
 from ud import UdEnd, gid_bytes
 from verbs import resources
@@ -296,6 +297,38 @@ def users_of_shared_queues():
     end.close()
 
 
+def completion_counters():
+    """create_comp_cntr survives every failure, and attaching one, which then can be repeated"""
+    needs_core(comp_cntr.CORE, comp_cntr.LACK)
+    descriptor = context().cmd_fd
+
+    def make():
+        error, handle = uverbs.create_comp_cntr(descriptor)
+        if error:
+            raise OSError(error, "create_comp_cntr")
+        return handle
+
+    def unmake(handle):
+        while uverbs.destroy_comp_cntr(descriptor, handle) in LACKING:
+            pass
+    each_failure(make, unmake)
+    counter = comp_cntr.Counter()
+    for number in range(1, MOST):
+        end = comp_cntr.made(End)
+        with Injection(number) as injection:
+            error = counter.attach(end, comp_cntr.ALL)
+        true(error in (0, *LACKING), f"error {error}")
+        equal(counter.attach(end, comp_cntr.ALL), 0 if error else errno.EBUSY, "attach again")
+        end.close()
+        if not injection.happened:
+            equal(error, 0, "nothing failed")
+            true(number > 2, f"only {number - 1} failed")
+            break
+    else:
+        raise AssertionError(f"still failing after {MOST} times")
+    equal(counter.destroy(), 0, "destroy")
+
+
 def destroyed():
     """destroy that fails leaves the object as before, and succeeds when repeated"""
     raw = Raw()
@@ -336,4 +369,4 @@ def destroyed():
 if __name__ == "__main__":
     context()
     run([advised, events_of_queues, groups_left, counters_of_pairs, details, files, states, users_of_shared_queues,
-         destroyed])
+         completion_counters, destroyed])
