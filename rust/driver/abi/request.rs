@@ -4,6 +4,7 @@
 
 use crate::{
     abi::uverbs::{
+        opcode,
         send_flag,
         wc_opcode, //
     },
@@ -51,8 +52,24 @@ pub(crate) struct RejectedWqe {
     pub(crate) wr_id: u64,
     /// Completion status.
     pub(crate) status: WcStatus,
-    /// The opcode of the completion; that of a SEND if the operation is unknown.
-    pub(crate) opcode: WcOpcode,
+    /// `enum ib_uverbs_wr_opcode`. Converted when it is needed: most requests are prepared to be rejected, and are not.
+    opcode: u32,
+}
+
+impl RejectedWqe {
+    /// Returns a SEND that is not executed.
+    pub(crate) fn of_send(wr_id: u64, status: WcStatus) -> Self {
+        Self {
+            wr_id,
+            status,
+            opcode: opcode::SEND,
+        }
+    }
+
+    /// Returns the opcode of the completion; that of a SEND if the operation is unknown.
+    pub(crate) fn opcode(&self) -> WcOpcode {
+        wc_opcode(self.opcode)
+    }
 }
 
 /// What a send WQE of any ABI has besides its operation and its message.
@@ -74,7 +91,7 @@ impl WqeCommon {
         RejectedWqe {
             wr_id: self.wr_id,
             status,
-            opcode: wc_opcode(self.opcode),
+            opcode: self.opcode,
         }
     }
 

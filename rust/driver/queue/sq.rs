@@ -261,11 +261,9 @@ impl SendQueue {
         while fetched < budget && entries.next != end && requester.free_slots() != 0 {
             let taken = match entries.read(ring) {
                 Ok(wr) => requester.post(wr),
-                Err(RejectedWqe {
-                    wr_id,
-                    status,
-                    opcode,
-                }) => requester.reject(wr_id, opcode, status),
+                Err(rejected) => {
+                    requester.reject(rejected.wr_id, rejected.opcode(), rejected.status)
+                }
             };
             if taken.is_none() {
                 break;

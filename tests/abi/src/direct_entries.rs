@@ -165,7 +165,7 @@ fn send(bytes: &[u8], rules: SendRules) {
     let opcode = wc_opcode(raw.opcode().into());
     let flushed = DIRECT.read_flushed(&ring, 0);
     assert_eq!(
-        (flushed.wr_id, flushed.status, flushed.opcode),
+        (flushed.wr_id, flushed.status, flushed.opcode()),
         (raw.u64(0), WcStatus::WrFlushErr, opcode)
     );
     let decoded = DIRECT.read_send(&ring, 0, rules, Some((&mut layout, &mut body)));
@@ -179,7 +179,7 @@ fn send(bytes: &[u8], rules: SendRules) {
         }
         (Err(rejected), Err(status)) => {
             assert_eq!((rejected.wr_id, rejected.status), (raw.u64(0), status));
-            assert_eq!(rejected.opcode, opcode);
+            assert_eq!(rejected.opcode(), opcode);
         }
         (decoded, expected) => panic!("decoded {decoded:?}, expected {expected:?}"),
     }

@@ -221,7 +221,7 @@ fn sends(bytes: &[u8], rules: SendRules) {
 
 fn is_rejected(raw: &Raw<'_>, rejected: RejectedWqe, status: WcStatus) {
     assert_eq!((rejected.wr_id, rejected.status), (raw.u64(0), status));
-    assert_eq!(rejected.opcode, wc_opcode(raw.opcode()));
+    assert_eq!(rejected.opcode(), wc_opcode(raw.opcode()));
 }
 
 /// Returns the opcode of the completion of a request that was not executed.

@@ -144,11 +144,8 @@ impl RcSendEngine {
             let Some(flushed) = self.queue.take_to_flush() else {
                 return More::No;
             };
-            let RejectedWqe {
-                wr_id,
-                status,
-                opcode,
-            } = flushed;
+            let RejectedWqe { wr_id, status, .. } = flushed;
+            let opcode = flushed.opcode();
             // Before the completion is visible, as in `report_completions`.
             self.queue.release(1);
             self.core.count_sent(opcode, status, 0);

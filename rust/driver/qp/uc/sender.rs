@@ -132,7 +132,7 @@ impl UcSendEngine {
             Some((slot, Ok(wr))) => self.sender.post(slot, wr),
             Some((slot, Err(rejected))) => {
                 self.sender
-                    .reject(slot, rejected.wr_id, rejected.opcode, rejected.status);
+                    .reject(slot, rejected.wr_id, rejected.opcode(), rejected.status);
             }
         }
         // Check the state after taking the request: it may have been posted because the QP had failed.

@@ -140,18 +140,15 @@ impl UdSendEngine {
         };
         // Check the state after taking the request: it may have been posted because the QP had failed.
         let flushes = qp.flushes_sends();
-        let unsent = |wr: &DatagramWr, status| RejectedWqe {
-            wr_id: wr.wr_id,
-            status,
-            opcode: WcOpcode::Send,
-        };
+        let unsent = |wr: &DatagramWr, status| RejectedWqe::of_send(wr.wr_id, status);
         let sent = match taken {
             Ok((wr, ..)) if flushes => Err(unsent(&wr, WcStatus::WrFlushErr)),
-            Err(rejected) if flushes => Err(RejectedWqe {
-                status: WcStatus::WrFlushErr,
-                ..rejected
-            }),
-            Err(rejected) => Err(rejected),
+            Err(mut rejected) => {
+                if flushes {
+                    rejected.status = WcStatus::WrFlushErr;
+                }
+                Err(rejected)
+            }
             Ok((wr, ah, slot)) => match tx.send(self.queue.body(slot), &wr, ah.as_deref()) {
                 Ok(()) => Ok(wr),
                 Err(Obstacle::Refused(status)) => Err(unsent(&wr, status)),
@@ -185,7 +182,7 @@ impl UdSendEngine {
                 self.core
                     .count_sent(WcOpcode::Send, WcStatus::Success, wr.length);
             }
-            Err(failed) => self.core.count_sent(failed.opcode, failed.status, 0),
+            Err(failed) => self.core.count_sent(failed.opcode(), failed.status, 0),
         }
         let done = match sent {
             Ok(wr) if !wr.signaled => return,
@@ -201,7 +198,7 @@ impl UdSendEngine {
                 if failed.status != WcStatus::WrFlushErr {
                     qp.fail_sends();
                 }
-                Completion::failed(failed.wr_id, failed.opcode, failed.status)
+                Completion::failed(failed.wr_id, failed.opcode(), failed.status)
             }
         };
         push_completion(qp, &self.core.cq, &done, false, actions);
