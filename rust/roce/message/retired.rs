@@ -11,32 +11,41 @@ use crate::{
         WcOpcode, //
     }, //
 };
+use core::borrow::Borrow;
 
-/// A retired request. Its slot is free.
+/// A retired request, reported or not. Its slot is free. `W` is a [`SendWr`], or refers to one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Retired {
+pub struct Retired<W> {
     /// The slot.
     pub slot: SlotIndex,
-    /// What it was, also if it is not reported.
+    /// What it was.
     pub opcode: WcOpcode,
-    /// How it ended, also if it is not reported.
+    /// How it ended.
     pub status: WcStatus,
-    /// Length of the message in bytes, whatever the status.
-    pub length: u32,
-    /// The completion to report. `None` if an unsignaled request succeeded.
-    pub completion: Option<Completion>,
+    wr: W,
 }
 
-impl Retired {
+impl<W: Borrow<SendWr>> Retired<W> {
     /// Retires `wr`, whose completion has `opcode` and `status`.
     #[inline]
-    pub(crate) fn new(slot: SlotIndex, wr: &SendWr, opcode: WcOpcode, status: WcStatus) -> Self {
+    pub(crate) const fn new(slot: SlotIndex, wr: W, opcode: WcOpcode, status: WcStatus) -> Self {
         Self {
             slot,
             opcode,
             status,
-            length: wr.length,
-            completion: wr.completion(opcode, status),
+            wr,
         }
+    }
+
+    /// Returns the length of the message in bytes, whatever the status.
+    #[inline]
+    pub fn length(&self) -> u32 {
+        self.wr.borrow().length
+    }
+
+    /// Returns the completion to report. `None` if an unsignaled request succeeded.
+    #[inline]
+    pub fn completion(&self) -> Option<Completion> {
+        self.wr.borrow().completion(self.opcode, self.status)
     }
 }

@@ -426,7 +426,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Retires the next complete request, in posting order. In the error state, flushes one.
-    pub fn poll_completion(&mut self) -> Option<Retired> {
+    pub fn poll_completion(&mut self) -> Option<Retired<&SendWr>> {
         if self.state == RequesterState::Error
             && !self.window.has_complete()
             && self.window.has_pending()

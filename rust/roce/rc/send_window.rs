@@ -160,14 +160,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     }
 
     /// Removes and returns the oldest request if it is complete.
-    pub(super) fn retire(&mut self) -> Option<(SlotIndex, Slot)> {
+    pub(super) fn retire(&mut self) -> Option<(SlotIndex, &Slot)> {
         if !self.has_complete() {
             return None;
         }
         let index = self.tail;
-        let slot = *self.slot(index)?;
         self.tail = self.tail.wrapping_add(1);
-        Some((self.slot_index(index), slot))
+        Some((self.slot_index(index), self.slot(index)?))
     }
 
     /// Returns whether a completion is not reported yet.

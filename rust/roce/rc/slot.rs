@@ -52,7 +52,7 @@ impl Slot {
 
     /// Returns the request, which is complete and was in slot `index`.
     #[inline]
-    pub(super) fn retired(&self, index: SlotIndex) -> Retired {
+    pub(super) fn retired(&self, index: SlotIndex) -> Retired<&SendWr> {
         let status = self.status.unwrap_or(WcStatus::Success);
         Retired::new(index, &self.wr, self.opcode, status)
     }

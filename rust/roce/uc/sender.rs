@@ -229,7 +229,7 @@ impl UcSender {
     }
 
     /// Retires the current request if it is complete.
-    pub fn poll_completion(&mut self) -> Option<Retired> {
+    pub fn poll_completion(&mut self) -> Option<Retired<SendWr>> {
         let message = self.message?;
         let status = match message.status {
             Some(status) => status,
@@ -240,7 +240,7 @@ impl UcSender {
         self.sends = self.sends.wrapping_add(u32::from(sent));
         self.message = None;
         let UcSendMessage { slot, opcode, .. } = message;
-        Some(Retired::new(slot, &message.wr, opcode, status))
+        Some(Retired::new(slot, message.wr, opcode, status))
     }
 
     /// Returns the number of SENDs completed since the last call.

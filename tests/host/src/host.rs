@@ -477,7 +477,7 @@ impl Host {
             let slot = self.retired % self.setup.slots as u64;
             assert_eq!(u64::from(retired.slot.0), slot, "slots retire in order");
             self.retired += 1;
-            self.sent.extend(retired.completion);
+            self.sent.extend(retired.completion());
         }
     }
 }

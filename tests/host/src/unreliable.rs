@@ -195,7 +195,7 @@ impl Connection {
             self.now = self.now.saturating_add(Duration::from_nanos(1_000));
             self.deliver();
             if let Some(done) = self.sender.poll_completion() {
-                assert_eq!(done.completion.map(|done| done.status), expected);
+                assert_eq!(done.completion().map(|done| done.status), expected);
                 return;
             }
         }

@@ -226,8 +226,8 @@ impl RcSendEngine {
             };
             released = released.wrapping_add(1);
             self.core
-                .count_sent(retired.opcode, retired.status, retired.length);
-            let Some(done) = retired.completion else {
+                .count_sent(retired.opcode, retired.status, retired.length());
+            let Some(done) = retired.completion() else {
                 continue;
             };
             // Before the completion is visible: the consumer that sees it may post into this entry at once.

@@ -113,8 +113,8 @@ impl UcSendEngine {
             // Before the completion is visible: the consumer that sees it may post into this entry at once.
             self.queue.release(1);
             self.core
-                .count_sent(retired.opcode, retired.status, retired.length);
-            if let Some(done) = retired.completion {
+                .count_sent(retired.opcode, retired.status, retired.length());
+            if let Some(done) = retired.completion() {
                 self.report(qp, &done, actions);
             }
         }

@@ -91,7 +91,7 @@ fn a_message_is_divided_by_the_path_mtu_and_completes_with_its_last_packet() {
             ),
         ]
     );
-    let done = sender.poll_completion().unwrap().completion.unwrap();
+    let done = sender.poll_completion().unwrap().completion().unwrap();
     assert_eq!(
         (done.wr_id, done.status, done.opcode, done.byte_len),
         (600, WcStatus::Success, WcOpcode::RdmaWrite, 600)
@@ -157,8 +157,8 @@ fn success_is_reported_only_for_signaled_requests() {
     send_all(&mut sender);
     assert_eq!(sender.take_sends(), 0);
     let retired = sender.poll_completion().unwrap();
-    assert_eq!(retired.completion, None);
-    let ended = (retired.opcode, retired.status, retired.length);
+    assert_eq!(retired.completion(), None);
+    let ended = (retired.opcode, retired.status, retired.length());
     assert_eq!(ended, (WcOpcode::Send, WcStatus::Success, 1));
     assert_eq!(sender.take_sends(), 1, "it is counted");
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
@@ -210,7 +210,7 @@ fn a_local_operation_is_executed_once_and_sends_no_packet() {
         }
         assert_eq!(times, 1);
         assert_eq!(send_all(&mut sender), vec![]);
-        let done = sender.poll_completion().unwrap().completion.unwrap();
+        let done = sender.poll_completion().unwrap().completion().unwrap();
         let expected = SendOp::Local(op).wc_opcode();
         assert_eq!((done.status, done.opcode), (WcStatus::Success, expected));
         assert_eq!(sender.psn(), Psn::new(7));
@@ -244,7 +244,7 @@ fn perform_local_executes_only_local_operations() {
 fn a_rejected_request_completes_with_its_status() {
     let mut sender = ready(7);
     sender.reject(SLOT, 42, WcOpcode::Send, WcStatus::LocQpOpErr);
-    let done = sender.poll_completion().unwrap().completion.unwrap();
+    let done = sender.poll_completion().unwrap().completion().unwrap();
     assert_eq!((done.wr_id, done.status), (42, WcStatus::LocQpOpErr));
     assert_eq!(sender.state(), UcSendState::Error);
 }

@@ -374,7 +374,7 @@ impl World {
         while let Some(retired) = self.requester.poll_completion() {
             let posted = self.posted.pop_front().expect("each once");
             assert_eq!(retired.slot, posted.slot);
-            let status = match retired.completion {
+            let status = match retired.completion() {
                 Some(completion) => {
                     assert_eq!(completion.wr_id, posted.wr_id);
                     let succeeded = completion.status == WcStatus::Success;

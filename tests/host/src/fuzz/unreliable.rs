@@ -195,7 +195,7 @@ fn fail(connection: &mut Connection, bytes: &mut Bytes<'_>) {
         assert_eq!(sender.state(), UcSendState::Error);
         let done = sender.poll_completion().expect("a completion");
         assert_eq!(done.status, status);
-        let reported = done.completion.expect("a failure is always reported");
+        let reported = done.completion().expect("a failure is always reported");
         assert_eq!(reported.status, status);
         assert_eq!(sender.poll_completion(), None, "once");
         sender.post(SlotIndex(0), send);

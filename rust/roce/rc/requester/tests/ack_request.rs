@@ -379,7 +379,7 @@ fn an_ack_request_that_was_not_sent_is_repeated() {
         bench.receive(ack(102)).unwrap();
         let mut done = Vec::new();
         while let Some(retired) = bench.requester.poll_completion() {
-            done.push(retired.completion.map(|completion| completion.status));
+            done.push(retired.completion().map(|completion| completion.status));
         }
         assert_eq!(done, [None, None, None, Some(WcStatus::LocProtErr)]);
     }

@@ -199,9 +199,9 @@ impl Bench {
 
     /// Returns `wr_id` and status of all completions.
     fn completions(&mut self) -> Vec<(u64, WcStatus)> {
-        let next = || self.requester.poll_completion();
+        let requester = &mut self.requester;
+        let next = || Some(requester.poll_completion()?.completion().unwrap());
         core::iter::from_fn(next)
-            .map(|retired| retired.completion.unwrap())
             .map(|completion| (completion.wr_id, completion.status))
             .collect()
     }

@@ -77,13 +77,13 @@ fn an_atomic_operation_places_the_original_value() {
     bench.receive(original(101, 78)).unwrap();
     assert_eq!(bench.placed, [(0, u32::MAX, 77), (1, u32::MAX, 78)]);
     let next = bench.requester.poll_completion().unwrap();
-    let completion = next.completion.unwrap();
+    let completion = next.completion().unwrap();
     assert_eq!(
         (completion.opcode, completion.byte_len),
         (WcOpcode::FetchAdd, 8)
     );
     let next = bench.requester.poll_completion().unwrap();
-    assert_eq!(next.completion.unwrap().opcode, WcOpcode::CompSwap);
+    assert_eq!(next.completion().unwrap().opcode, WcOpcode::CompSwap);
 }
 
 #[test]

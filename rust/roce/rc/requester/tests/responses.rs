@@ -31,7 +31,7 @@ fn success_is_reported_only_for_signaled_requests() {
     bench.receive(ack(100)).unwrap();
     let retired = bench.requester.poll_completion().unwrap();
     assert_eq!(retired.slot, SlotIndex(0));
-    assert_eq!(retired.completion, None);
+    assert_eq!(retired.completion(), None);
 }
 
 #[test]
