@@ -6,8 +6,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-ARCH=arm64 "$SRC/scripts/provider.sh" >/dev/null
-TOOLCHAIN=$SUITE-arm64 exec "$SRC/scripts/in-root.sh" env \
+PROVIDER_ARCH=arm64 "$SRC/scripts/provider.sh" >/dev/null
+TOOLCHAIN=$SUITE-arm64-programs exec "$SRC/scripts/in-root.sh" env \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 	cargo test --quiet --manifest-path tools/provider/Cargo.toml --target aarch64-unknown-linux-gnu

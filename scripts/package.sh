@@ -16,7 +16,7 @@
 # them, or below DESTDIR. The texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version,
 # for tests.
 #
-# ARCH=arm64 with --provider: for that architecture. Otherwise, packages are for that of the kernel.
+# PROVIDER_ARCH=arm64 with --provider: for that architecture. Otherwise, packages are for that of the kernel.
 #
 # SIGNING_KEY=FILE and SIGNING_CERT=FILE (PEM) sign the module; SIGNING_PIN is the key's password.
 #
@@ -138,7 +138,7 @@ provider() { # ROOT ARCHITECTURE
 	local triplet=x86_64-linux-gnu toolchain=${TOOLCHAIN-} libraries made
 	[ "$2" = amd64 ] || triplet=aarch64-linux-gnu toolchain=$SUITE-arm64
 	libraries=$1/usr/lib/$triplet/libibverbs
-	made=$(ARCH=$2 "$SRC/scripts/provider.sh")
+	made=$(PROVIDER_ARCH=$2 "$SRC/scripts/provider.sh")
 	mkdir -p "$libraries"
 	cp -P "$made"/*.so "$libraries/"
 	TOOLCHAIN=$toolchain "$SRC/scripts/in-root.sh" "$triplet-strip" --strip-unneeded "$libraries/libferroce.so" \
@@ -168,7 +168,7 @@ case $# in
 2) what=$1 out=$2 ;;
 *) die "usage: package.sh [--modules | --sources | --provider | --sandbox] DIRECTORY | --install" ;;
 esac
-architecture=${ARCH:-amd64} release=-
+architecture=${PROVIDER_ARCH:-amd64} release=-
 if [ "$what" != --sandbox ] && [ "$what" != --provider ]; then
 	kernel=$("$SRC/scripts/kernel.sh")
 	release=$(<"$kernel/release")

@@ -3,8 +3,8 @@
 #
 # provider-layouts.sh RDMA-CORE [TAG...]: checks the provider with the layouts of releases of libibverbs, whose headers
 # come from a git repository of rdma-core. The provider runs over tests/provider/stand_in.c, which stands in for
-# libibverbs and the kernel. RUNNER="valgrind -q ..." runs it in something. ARCH=arm64 checks it for that architecture,
-# with the cross compiler and the emulator of that toolchain root.
+# libibverbs and the kernel. RUNNER="valgrind -q ..." runs it in something. PROVIDER_ARCH=arm64 checks it for that
+# architecture, with the cross compiler and the emulator of that toolchain root.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -16,9 +16,9 @@ library=$("$SRC/scripts/provider.sh")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compiler=(gcc) inside=()
-if [ "${ARCH-}" = arm64 ]; then
-	compiler=(env TOOLCHAIN="$SUITE-arm64" "$SRC/scripts/in-root.sh" aarch64-linux-gnu-gcc)
-	inside=(env TOOLCHAIN="$SUITE-arm64" "$SRC/scripts/in-root.sh")
+if [ "${PROVIDER_ARCH-}" = arm64 ]; then
+	compiler=(env TOOLCHAIN="$SUITE-arm64-programs" "$SRC/scripts/in-root.sh" aarch64-linux-gnu-gcc)
+	inside=(env TOOLCHAIN="$SUITE-arm64-programs" "$SRC/scripts/in-root.sh")
 	RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 fi
 

@@ -3,7 +3,7 @@
 #
 # provider.sh: builds the user-space provider in tools/provider, and prints a directory of the cache that has it: the
 # library under the name that each release of libibverbs looks for, and ferroce.driver, which makes libibverbs load it.
-# ARCH=arm64 builds it for that architecture.
+# PROVIDER_ARCH=arm64 builds it for that architecture.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -11,17 +11,17 @@ set -euo pipefail
 # The numbers of libibverbs's private interface, as in tools/provider/src/abi/version.rs.
 NUMBERS=(34 57 59 64 65)
 
-case ${ARCH:=amd64} in
+case ${PROVIDER_ARCH:=amd64} in
 amd64) target=x86_64-unknown-linux-gnu ;;
-arm64) target=aarch64-unknown-linux-gnu TOOLCHAIN=$SUITE-arm64 ;;
-*) die "ARCH is amd64 or arm64, not '$ARCH'" ;;
+arm64) target=aarch64-unknown-linux-gnu TOOLCHAIN=$SUITE-arm64-programs ;;
+*) die "PROVIDER_ARCH is amd64 or arm64, not '$PROVIDER_ARCH'" ;;
 esac
-[ "$ARCH" = amd64 ] || export TOOLCHAIN CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+[ "$PROVIDER_ARCH" = amd64 ] || export TOOLCHAIN CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 source=$SRC/tools/provider
 inputs=$(cd "$source" && sha256sum <"$SRC/scripts/provider.sh" && find Cargo.* src -type f -exec sha256sum {} + | sort)
-dir=$CACHE/provider-$(key "$inputs" "${NUMBERS[*]}" "${ARCH#amd64}")
+dir=$CACHE/provider-$(key "$inputs" "${NUMBERS[*]}" "${PROVIDER_ARCH#amd64}")
 if [ ! -e "$dir/libferroce.so" ]; then
-	say CARGO "the provider for $ARCH"
+	say CARGO "the provider for $PROVIDER_ARCH"
 	new=$dir.$$
 	trap 'rm -rf "$new"' EXIT
 	mkdir "$new"

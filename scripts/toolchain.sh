@@ -8,7 +8,8 @@
 # virtual machines, TOOLCHAIN=firmware one with the firmware of PCs and what signs programs for it.
 #
 # TOOLCHAIN=sid makes one of another release, for the kernels that it has built, without the tools of the tests;
-# TOOLCHAIN=trixie-arm64 one that compiles for arm64, TOOLCHAIN=trixie-gcc12 one with an older compiler of C.
+# TOOLCHAIN=trixie-arm64 one that compiles for arm64, trixie-arm64-programs one that also compiles programs for it,
+# TOOLCHAIN=trixie-gcc12 one with an older compiler of C.
 #
 # `toolchain.sh guest` prints the root whose programs a guest runs: GUEST=bookworm chooses a release of Debian, and
 # ARCH=arm64 an architecture. It is the toolchain root where that has them.
@@ -28,6 +29,10 @@ case ${1-} in
 	registries) packages=$(echo $PACKAGES_REGISTRIES) what="a newer rustc, and Python" ;;
 	firmware) packages=$(echo $PACKAGES_FIRMWARE) what="the firmware of PCs" ;;
 	qemu) packages=$(echo $PACKAGES_QEMU) what="QEMU" ;;
+	*-arm64-programs)
+		packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64 $PACKAGES_ARM64_PROGRAMS) what="rustc for programs of arm64"
+		suite=${TOOLCHAIN%-arm64-programs}
+		;;
 	*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
 	*-gcc12) packages=$(echo $PACKAGES_BUILD gcc-12) what="rustc and gcc 12" suite=${TOOLCHAIN%-gcc12} ;;
 	*) packages=$(echo $PACKAGES_BUILD) what="rustc" suite=$TOOLCHAIN ;;

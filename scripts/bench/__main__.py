@@ -15,7 +15,7 @@ TREE = os.path.dirname(host.SCRIPTS)
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(prog="bench", description="ferroce beside its rivals")
-    parser.add_argument("--quick", action="store_true", help="fewer figures and rounds: less than 5 minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer figures and rounds: about 5 minutes")
     parser.add_argument("--rounds", type=int, help="5, or 3 for --quick")
     parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="only these runs")
     parser.add_argument("--no-emulated", action="store_true", help="without the stock kernel under QEMU")

@@ -267,6 +267,6 @@ TARGETS = (
     Target("write_bw_64kib", "mb", TCP, {DEVICE: 4, VETH: 1.35}, DIRECT),
     Target("write_bw_64b", "rate", FERROCE, {DEVICE: 9, VETH: 5.5}, DIRECT),
     Target("write_bw_64b", "rate", SIW, {DEVICE: 1, VETH: 1}, DIRECT),
-    Target("write_lat", "median", FERROCE, {DEVICE: 1}, DIRECT),
+    Target("write_lat", "median", FERROCE, {DEVICE: 1.05}, DIRECT),
     Target("send_cpu_per_message", "per_message", RXE, {DEVICE: 0.7, VETH: 0.9}),
 )

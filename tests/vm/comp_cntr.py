@@ -275,6 +275,20 @@ def repeated():
                 file.write("off")
 
 
+def flow_control():
+    """RC: what a counter has counted has room in the queue, and no request waits for a poll"""
+    many, window = 4000, 64
+    with counted(wr=window) as (a, b, of_a, _):
+        counter, posted = of_a.of[CNTR_WRITE], 0
+        pieces, remote = piece(a, 8), b.remote()
+        while posted < many:
+            room = min(window - posted + counter.read()[0], many - posted)
+            for _ in range(room):
+                a.send(WRITE, pieces=pieces, remote=remote, flags=0)
+            posted += room
+        eventually(lambda: counter.read() == (many, 0), "all are counted")
+
+
 def atomic_operations():
     """RC: atomic operations are counted in none of them"""
     rights = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC
@@ -481,8 +495,8 @@ def killed():
     eventually(lambda: resources() == before, f"{before}, but {resources()}", 20)
 
 
-TESTS = [supported, values, wrong, overlapping, states, reliable, unreliable, repeated, atomic_operations, failures,
-         local_failures, flushed_receives, shared_receives, datagrams, extended, by_library, killed]
+TESTS = [supported, values, wrong, overlapping, states, reliable, unreliable, repeated, flow_control, atomic_operations,
+         failures, local_failures, flushed_receives, shared_receives, datagrams, extended, by_library, killed]
 
 
 def of_this_kernel(test):
@@ -496,5 +510,5 @@ def of_this_kernel(test):
 
 if __name__ == "__main__":
     # The others need no peer.
-    BOTH = reliable, unreliable, repeated, failures, local_failures
+    BOTH = reliable, unreliable, repeated, flow_control, failures, local_failures
     run([of_this_kernel(test) for test in (BOTH if ACROSS else TESTS)])

@@ -82,7 +82,7 @@ struct ferroce_create_ah_resp {
 /* create_comp_cntr has this attribute in the driver's range: enum ferroce_comp_cntr_type. Without it, WRS. */
 #define FERROCE_ATTR_CREATE_COMP_CNTR_TYPE	0x1000
 
-/* As enum ibv_comp_cntr_type. Failures are counted, whatever the type. */
+/* As enum ibv_comp_cntr_type. Failures are counted in requests, whatever the type. */
 enum ferroce_comp_cntr_type {
 	FERROCE_COMP_CNTR_WRS = 0,
 	/* Bytes of payload. */
@@ -111,7 +111,8 @@ struct ferroce_ring {
 	 * Of a send queue. Not 0: within a millisecond, the kernel looks at the queue after any store that precedes a
 	 * load of this word, with a full barrier in between. So post_send, the doorbell, may be held back. A provider
 	 * that holds it back rings when it has polled an empty completion queue, before it arms one or modifies the
-	 * queue pair, and before half of the queue waits; else the kernel takes the word back.
+	 * queue pair, and before half of the queue waits; else the kernel takes the word back. It stays 0 for a queue
+	 * pair with completion counters.
 	 */
 	__u32 no_doorbell;
 	__u32 reserved_consumer[14];

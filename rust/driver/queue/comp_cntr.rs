@@ -2,7 +2,8 @@
 
 //! Completion counters, and those of a QP.
 //!
-//! A counter counts what has completed, reported in a CQ or not: an engine counts a request before it reports it.
+//! A counter counts what has completed, reported in a CQ or not: an engine counts a request before it reports it, and
+//! after it has placed its data and released its entry. A reader of the count sees both.
 //! It is read and set in process context, and counted in any context.
 
 use kernel::{
@@ -10,7 +11,9 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Relaxed, //
+            Acquire,
+            Relaxed,
+            Release, //
         },
         Arc, //
     }, //
@@ -52,7 +55,7 @@ impl CompCntr {
 
     /// Returns a value.
     pub(crate) fn read(&self, entry: CompCntrEntry) -> u64 {
-        self.entry(entry).load(Relaxed)
+        self.entry(entry).load(Acquire)
     }
 
     /// Changes a value. What is counted while it is set may be lost.
@@ -72,11 +75,12 @@ impl CompCntr {
 
     /// Counts an operation with a payload of `length` bytes.
     fn count(&self, status: WcStatus, length: u32) {
-        match (status, self.unit) {
-            (WcStatus::Success, CompCntrUnit::Requests) => self.completed.add(1, Relaxed),
-            (WcStatus::Success, CompCntrUnit::Bytes) => self.completed.add(length.into(), Relaxed),
-            _ => self.failed.add(1, Relaxed),
-        }
+        let (value, amount) = match (status, self.unit) {
+            (WcStatus::Success, CompCntrUnit::Requests) => (&self.completed, 1),
+            (WcStatus::Success, CompCntrUnit::Bytes) => (&self.completed, length.into()),
+            _ => (&self.failed, 1),
+        };
+        value.fetch_add(amount, Release);
     }
 }
 
@@ -133,7 +137,8 @@ impl AttachedCntrs {
         count(&self.receive, status, length);
     }
 
-    /// Counts an RDMA WRITE of the peer, all of which is placed. One that is refused fails at the peer.
+    /// Counts an RDMA WRITE of the peer, all of which is placed. One that is refused fails at the peer. One with
+    /// immediate data uses a receive, too, which counts as such.
     pub(crate) fn on_written(&self, length: u32) {
         count(&self.remote_write, WcStatus::Success, length);
     }

@@ -13,7 +13,7 @@
 //!   the next. So a process causes no more looks than it makes calls, and an idle queue causes none.
 //! - **Taken back** at a look without them, or if requests were waiting for that look and the last doorbell was long
 //!   ago. Then the process does not do its part, and must ring twice as many doorbells before it is given the word
-//!   again.
+//!   again; half as many after each look at which it did.
 //!
 //! Depends on nothing of the kernel. `tests/host/tests/doorbell.rs` compiles this file, too.
 
@@ -26,8 +26,8 @@ use roce::time::{
 /// as some doorbells, so it must be rare compared with them.
 pub(crate) const POLL_DELAY: Duration = Duration::from_micros(1_000);
 
-/// A process that polls or posts on rings more often than this. So requests that a look finds after such a time waited
-/// for it.
+/// A process that goes on posting or polling calls more often than this. Requests that a look finds so long after the
+/// last doorbell have probably waited for the look.
 const LONG: Duration = Duration::from_micros(500);
 
 /// Doorbells in a row that are a stream, at first.
@@ -100,6 +100,8 @@ impl DoorbellSuppressor {
         }
         let have_waited = has_new && !now.is_before(self.last.saturating_add(LONG));
         if self.is_kept && !have_waited {
+            // A process that was preempted at the wrong time earns its place again.
+            self.needed = (self.needed / 2).max(STREAM_DOORBELLS);
             return Suppression::Until(self.look_later(now));
         }
         if have_waited {

@@ -110,9 +110,11 @@ fn doorbells_at_the_start_of_a_burst_do_not_excuse_its_tail() {
     assert!(matches!(queue.run(10, true), Suppression::Until(_)));
     assert_eq!(queue.run(990, true), Suppression::End, "the rest waited");
     assert_eq!(queue.stream(100), Some(17));
-    // A stream that happens to have posted just before the look goes on.
+    // A stream that happens to have posted just before the look goes on, and is forgiven.
     assert!(matches!(queue.run(990, true), Suppression::Until(_)));
     assert!(matches!(queue.run(10, true), Suppression::Until(_)));
+    assert_eq!(queue.run(1_000, false), Suppression::End);
+    assert_eq!(queue.stream(100), Some(9));
 }
 
 proptest! {

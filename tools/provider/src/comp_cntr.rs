@@ -39,7 +39,8 @@ pub(crate) fn create(
         // libibverbs passes no type.
         kind::BYTES => {
             let file = context.file();
-            let handle = libc::create_comp_cntr(file.fd, file.driver_id, kind::BYTES)?;
+            let handle = libc::create_comp_cntr(file.fd, file.driver_id, kind::BYTES)
+                .map_err(Errno::of_missing_method)?;
             counter.set_handle(context, handle);
         }
         _ => return Err(Errno::OPNOTSUPP),

@@ -113,7 +113,7 @@ impl Dirty {
         fence(Ordering::SeqCst);
     }
 
-    /// A thread has taken completions, so none sleeps.
+    /// A thread has taken completions, so none is known to sleep.
     #[inline]
     pub(crate) fn disarm(&self) {
         if self.is_armed() {

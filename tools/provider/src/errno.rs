@@ -24,6 +24,14 @@ impl Errno {
     /// The kernel speaks another protocol.
     pub(crate) const PROTONOSUPPORT: Self = Self(93);
 
+    /// Returns the error of a verb whose method the kernel may lack: to a program, that is no matter of protocols.
+    pub(crate) fn of_missing_method(self) -> Self {
+        match self {
+            Self::PROTONOSUPPORT => Self::OPNOTSUPP,
+            other => other,
+        }
+    }
+
     /// Converts the return value of an `ibv_cmd_` function.
     pub(crate) fn check(returned: i32) -> Result<(), Self> {
         match returned {

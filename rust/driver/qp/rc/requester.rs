@@ -225,6 +225,10 @@ impl RcSendEngine {
                 break;
             };
             released = released.wrapping_add(1);
+            if self.core.counters.is_some() {
+                // Before the count is visible: the consumer that reads it may post into these entries at once.
+                self.queue.release(core::mem::take(&mut released));
+            }
             self.core
                 .count_sent(retired.opcode, retired.status, retired.length());
             let Some(done) = retired.completion() else {

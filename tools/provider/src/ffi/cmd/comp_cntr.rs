@@ -28,26 +28,28 @@ pub(crate) struct CapsQuery {
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// `EOPNOTSUPP` before Linux 7.3; the kernel's.
 pub(crate) fn query_comp_cntr_caps(context: Context<'_>, query: CapsQuery) -> Result<(), Errno> {
-    call_if_there!(ibv_cmd_query_comp_cntr_caps(
+    let queried = call_if_there!(ibv_cmd_query_comp_cntr_caps(
         context.raw(),
         query.caps,
         query.size
-    ))
+    ));
+    queried.map_err(Errno::of_missing_method)
 }
 
 /// Creates a counter of requests.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// As [`query_comp_cntr_caps`].
 pub(crate) fn create_comp_cntr(context: Context<'_>, counter: &mut CompCntr) -> Result<(), Errno> {
-    call_if_there!(ibv_cmd_create_comp_cntr(
+    let created = call_if_there!(ibv_cmd_create_comp_cntr(
         context.raw(),
         counter.head(),
         ptr::null_mut()
-    ))
+    ));
+    created.map_err(Errno::of_missing_method)
 }
 
 /// Destroys a counter.
