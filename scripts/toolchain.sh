@@ -30,8 +30,8 @@ case ${1-} in
 	firmware) packages=$(echo $PACKAGES_FIRMWARE) what="the firmware of PCs" ;;
 	qemu) packages=$(echo $PACKAGES_QEMU) what="QEMU" ;;
 	*-arm64-programs)
-		packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64 $PACKAGES_ARM64_PROGRAMS) what="rustc for programs of arm64"
-		suite=${TOOLCHAIN%-arm64-programs}
+		packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64 $PACKAGES_ARM64_PROGRAMS)
+		what="rustc for programs of arm64" suite=${TOOLCHAIN%-arm64-programs}
 		;;
 	*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
 	*-gcc12) packages=$(echo $PACKAGES_BUILD gcc-12) what="rustc and gcc 12" suite=${TOOLCHAIN%-gcc12} ;;

@@ -100,7 +100,8 @@ make_job() {
 	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
 	[ "$PROVIDER" = rxe ] || cp -rL "$(PROVIDER_ARCH=$arch "$SRC/scripts/provider.sh")" "$job/provider"
-	[ "$PROVIDER" != present ] || PROVIDER_ARCH=$arch "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
+	[ "$PROVIDER" != present ] ||
+		PROVIDER_ARCH=$arch "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
 			PROVIDER "$PROVIDER" \

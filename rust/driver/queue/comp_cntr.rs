@@ -10,8 +10,8 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Atomic,
             Acquire,
+            Atomic,
             Relaxed,
             Release, //
         },
