@@ -37,7 +37,7 @@ const STREAM_DOORBELLS: u32 = 8;
 const MAX_STREAM_DOORBELLS: u32 = 1 << 16;
 
 /// Two doorbells of a stream are not further apart.
-const STREAM_GAP: Duration = Duration::from_micros(16);
+const STREAM_GAP: Duration = Duration::from_micros(32);
 
 /// What the engine must do with the word of the ring.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -69,7 +69,7 @@ fn a_stream_is_told_not_to_ring_and_an_idle_queue_forgets_it() {
 fn slow_doorbells_and_a_ping_pong_are_no_stream() {
     let mut queue = Queue::new();
     for _ in 0..1_000 {
-        assert_eq!(queue.run(17, true), Suppression::Off);
+        assert_eq!(queue.run(33, true), Suppression::Off);
     }
     for _ in 0..1_000 {
         queue.received = queue.received.wrapping_add(1);
