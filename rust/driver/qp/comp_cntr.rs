@@ -62,4 +62,8 @@ fn attach_to(
     if let Some(counters) = counters {
         counters.attach(counter, ops);
     }
+    // A process that waits for a counter polls nothing, and would leave what it holds back to the timer.
+    if let Some(queue) = engine.send_queue() {
+        queue.require_doorbells();
+    }
 }

@@ -68,9 +68,7 @@ pub(crate) fn poll_engine(
         slow_down(engine, qp);
     }
     let mut more = engine.work(qp, (inbox, arrived), actions);
-    // A process that waits for a counter polls nothing, and would leave what it holds back to the timer.
-    let has_counters = engine.core().counters.is_some();
-    if let Some(queue) = engine.send_queue().filter(|_| !has_counters) {
+    if let Some(queue) = engine.send_queue() {
         let (posted, wake) = queue.end_run(qp.requests());
         actions.wake(wake);
         more = more.or(posted);

@@ -361,6 +361,12 @@ impl SendQueue {
         }
     }
 
+    /// The process must ring the doorbell for all requests from now on, also after RESET.
+    pub(crate) fn require_doorbells(&mut self) {
+        self.doorbell = None;
+        self.ring.set_no_doorbell(false);
+    }
+
     /// A run of the engine ends. Decides whether the process must ring the doorbell for its next requests. Returns
     /// whether there may be new ones now, and when to look for some. `received`: requests of the peer that the QP has
     /// received.
