@@ -136,7 +136,7 @@ package() {
 # every program of verbs would warn of it.
 provider() { # ROOT ARCHITECTURE
 	local triplet=x86_64-linux-gnu toolchain=${TOOLCHAIN-} libraries made
-	[ "$2" = amd64 ] || triplet=aarch64-linux-gnu toolchain=$SUITE-arm64
+	[ "$2" = amd64 ] || triplet=aarch64-linux-gnu toolchain=$SUITE-arm64-programs
 	libraries=$1/usr/lib/$triplet/libibverbs
 	made=$(PROVIDER_ARCH=$2 "$SRC/scripts/provider.sh")
 	mkdir -p "$libraries"
