@@ -59,7 +59,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    const MAX_POSTS: u32 = 64;
+    /// With 64, perftest, which has 128 requests in progress, makes 20 calls per 1000 writes of 64 bytes; so 11.
+    const MAX_POSTS: u32 = 128;
     /// With 256 KiB, 64 KiB writes over one device are a quarter slower.
     const MAX_BYTES: u64 = 1 << 20;
 
@@ -67,7 +68,9 @@ impl Held {
     fn add(&mut self, posts: u32, bytes: u64, entries: u32) -> bool {
         self.posts = self.posts.saturating_add(posts);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.posts < Self::MAX_POSTS.min(entries / 2) && self.bytes < Self::MAX_BYTES
+        // The kernel works on the rest of the ring meanwhile.
+        let most = Self::MAX_POSTS.min(entries / 4 * 3);
+        self.posts < most && self.bytes < Self::MAX_BYTES
     }
 
     /// All that was held back is called for. The queue stays noted.
@@ -237,16 +240,16 @@ mod tests {
     fn posts_are_held_back_up_to_a_number() {
         let mut held = Held::default();
         let times = (0..).take_while(|_| held.add(1, 64, 1024)).count();
-        assert_eq!(times, 63);
+        assert_eq!(times, 127);
         held.clear();
         assert!(held.add(1, 64, 1024));
     }
 
     #[test]
-    fn or_to_half_a_ring() {
+    fn or_to_three_quarters_of_a_ring() {
         let mut held = Held::default();
         let times = (0..).take_while(|_| held.add(1, 64, 16)).count();
-        assert_eq!(times, 7);
+        assert_eq!(times, 11);
         assert!(!Held::default().add(1, 64, 2));
         assert!(!Held::default().add(1, 64, 1));
     }
@@ -277,11 +280,11 @@ mod tests {
     fn a_flush_begins_the_count_anew() {
         let (dirty, mut held) = (Dirty::new(), Held::default());
         for _ in 0..10 {
-            assert!(dirty.hold(7, &mut held, (60, 1), 1024));
+            assert!(dirty.hold(7, &mut held, (100, 1), 1024));
             assert!(dirty.flush(NO_FILE));
         }
-        assert!(dirty.hold(7, &mut held, (60, 1), 1024));
-        assert!(!dirty.hold(7, &mut held, (60, 1), 1024));
+        assert!(dirty.hold(7, &mut held, (100, 1), 1024));
+        assert!(!dirty.hold(7, &mut held, (100, 1), 1024));
     }
 
     #[test]
