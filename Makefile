@@ -54,6 +54,9 @@ fmt-check: ## check the format of every Rust file
 check: ## run every test; the last line is the sum
 	@set -f; scripts/check.sh $(CHECK)
 
+quick: ## build, check the sources, run host tests and one machine: 90 seconds
+	@set -f; scripts/check.sh --quick $(CHECK)
+
 check-long: ## run every test, and those that take hours
 	@set -f; scripts/check.sh --long $(CHECK)
 
@@ -97,4 +100,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb sandbox release clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long fuzz demo bench profile vm kernels clean help

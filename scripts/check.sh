@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh [--long] [PATTERN...]: every test, or those whose name matches a shell pattern (`vm/*`,
-# `cargo-*`); with --long, also those that take long. Steps come from scripts/checks and from
-# tests/vm, where each `# vm:` line of a script is a run with these settings:
+# check.sh [--long | --quick] [PATTERN...]: every test, or those whose name matches a shell pattern (`vm/*`,
+# `cargo-*`); with --long, also those that take long; with --quick, those that take seconds. Steps come from
+# scripts/checks and from tests/vm, where each `# vm:` line of a script is a run with these settings:
 #
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
 #	# vm: TOPOLOGY=single KERNEL=umdebug     on a debug kernel
 #	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...; SEED is new
+#	# quick: TOPOLOGY=single KERNEL=uml      only with --quick; its name ends in :quick1, ...
 #
 # Without PATTERN and --long, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with several
 # `# vm:` lines every other run, and every other suite, a script without a number.
@@ -18,8 +19,8 @@
 # user-mode Linux there are no two machines. Those that need no other driver also run with PROVIDER=direct.
 #
 # As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
-# half of the time. Logs stay in build/check. The last line is `N passed, N failed, N skipped`, and the exit code is 0
-# only if nothing failed.
+# half of the time. Logs stay in build/check, with the time of each step in `times`: name, seconds, and seconds of a
+# processor. The last line is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
 #
 # RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
 # sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.
@@ -33,17 +34,21 @@ LOGS=$SRC/build/check
 SKIPPED=77
 OWN_KERNEL=' KERNEL=(debug|kcsan|umdebug) '
 SAMPLE=${SAMPLE:-$(($(date +%s) / 86400))}
-LONG=
-[ "${1-}" != --long ] || { LONG=1; shift; }
-[ -z "$LONG$*" ] || SAMPLE=
+LONG='' QUICK=''
+case ${1-} in
+--long) LONG=1; shift ;;
+--quick) QUICK=1; shift ;;
+esac
+[ -z "$LONG$QUICK$*" ] || SAMPLE=
 
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
 	local file
-	local long='/^[^ ]* *long /d'
-	[ -z "$LONG" ] || long='s/^\([^ ]* *\)long /\1/'
-	sed -e '/^#/d' -e '/^$/d' -e "$long" -e 's/^\([^ ]*\) */\1 others /' \
-		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /' scripts/checks
+	local kinds='/^[^ ]* *(long|only-quick) /d; s/^([^ ]* *)quick /\1/'
+	[ -z "$LONG" ] || kinds='/^[^ ]* *only-quick /d; s/^([^ ]* *)(long|quick) /\1/'
+	[ -z "$QUICK" ] || kinds='s/^([^ ]* *)(only-)?quick /\1/; t; d'
+	sed -E -e '/^#/d' -e '/^$/d' -e "$kinds" scripts/checks | sed -e 's/^\([^ ]*\) */\1 others /' \
+		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /'
 	for file in tests/vm/*.sh; do vm_steps "$file"; done | sample
 }
 
@@ -66,9 +71,9 @@ sample() {
 	done <<<"$all"
 }
 
-# vm_steps FILE: one for each of its `# vm:` and `# long:` lines.
+# vm_steps FILE: one for each of its `# vm:`, `# long:` and `# quick:` lines.
 vm_steps() {
-	local name=${1##*/} word line plain with number=0 long=0 label kernel kernels direct=$'\n'
+	local name=${1##*/} word line plain with number=0 long=0 quick=0 label kernel kernels direct=$'\n'
 	while read -r word line; do
 		with=others
 		case $line in
@@ -77,6 +82,10 @@ vm_steps() {
 		esac
 		if [ "$word" = vm: ]; then
 			label=$((++number))
+			[ -z "$QUICK" ] || continue
+		elif [ "$word" = quick: ]; then
+			label=quick$((++quick))
+			[ -n "$QUICK" ] || continue
 		else
 			label=long$((++long))
 			[ -n "$LONG" ] || continue
@@ -110,7 +119,7 @@ vm_steps() {
 				printf 'vm/%s:%s:%s %s env KERNEL=%s %s scripts/vm.sh %s\n' "${name%.sh}" \
 					"${label%:*}" "$kernel" "$with" "$kernel" "$plain" "$1"
 		done
-	done < <(sed -n -E 's/^# (vm|long): */\1: /p' "$1")
+	done < <(sed -n -E 's/^# (vm|long|quick): */\1: /p' "$1")
 	# A test that would never run is a mistake; a file that is only sourced mentions that.
 	[ $((number + long)) -gt 0 ] || grep -q '^# .*[Ss]ourced' "$1" ||
 		echo "vm/${name%.sh} others die '$1 has no # vm: line'"
@@ -158,10 +167,12 @@ why() {
 	tail -n 40 "$1"
 }
 
-# run_step NAME COMMAND: writes its log and its result, and prints a line.
+# run_step NAME COMMAND: writes its log, its result and its time, and prints a line.
 run_step() {
-	local log=$LOGS/${1//\//-} started=$SECONDS rc=0 result passed failed skipped verdict=PASS
-	(eval "$2") >"$log.log" 2>&1 </dev/null || rc=$?
+	local log=$LOGS/${1//\//-} rc=0 result passed failed skipped verdict=PASS real busy TIMEFORMAT='%R %U %S'
+	{ time { (eval "$2") >"$log.log" 2>&1 </dev/null; }; } 2>"$log.time" || rc=$?
+	read -r real busy < <(awk '{ printf "%.0f %.0f\n", $1, $2 + $3 }' "$log.time")
+	echo "$1 $real $busy" >>"$LOGS/times"
 	result=$(count "$log.log" "$rc")
 	echo "$result" >"$log.result"
 	read -r passed failed skipped <<<"$result"
@@ -169,10 +180,10 @@ run_step() {
 	[ "$passed" -gt 0 ] || verdict=SKIP
 	[ "$failed" -eq 0 ] || verdict=FAIL
 	{
-		printf '  %s    %-22s %4s passed%s%s%s  %s s\n' "$verdict" "$1" "$passed" \
+		printf '  %s    %-22s %4s passed%s%s%s  %s s, %s s of a processor\n' "$verdict" "$1" "$passed" \
 			"$([ "$failed" -eq 0 ] || echo ", $failed failed")" \
 			"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")" \
-			"$(sed -n 's/^ferroce: \(run again: .*\)/, \1/p' "$log.log")" "$((SECONDS - started))"
+			"$(sed -n 's/^ferroce: \(run again: .*\)/, \1/p' "$log.log")" "$real" "$busy"
 		if [ "$verdict" = FAIL ]; then why "$log.log" | sed 's/^/    | /'; fi
 	} | cat
 }
@@ -210,6 +221,7 @@ remember() {
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
 prepare() {
+	[ -z "$QUICK" ] || return 0
 	scripts/kernel.sh >/dev/null
 	scripts/image.sh >/dev/null
 	run_step build scripts/build.sh

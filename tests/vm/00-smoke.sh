@@ -4,6 +4,7 @@
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=netns
 # vm: TOPOLOGY=pair
+# quick: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 
