@@ -13,10 +13,11 @@
 #	# quick: TOPOLOGY=single KERNEL=uml      only with --quick; its name ends in :quick1, ...
 #
 # Without PATTERN and --long, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with several
-# `# vm:` lines every other run, and every other suite, a script without a number.
+# `# vm:` lines every other run, every other suite, a script without a number, and every other `sampled` step.
 #
-# With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
-# user-mode Linux there are no two machines. Those that need no other driver also run with PROVIDER=direct.
+# With --long, the numbered scripts run on the debug kernels, too, with all their settings, but for those that name
+# KERNEL=stock; but of user-mode Linux there are no two machines. Those that need no other driver also run with
+# PROVIDER=direct.
 #
 # As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
 # half of the time. Logs stay in build/check, with the time of each step in `times`: name, seconds, and seconds of a
@@ -44,11 +45,20 @@ esac
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
 	local file
-	local kinds='/^[^ ]* *(long|only-quick) /d; s/^([^ ]* *)quick /\1/'
-	[ -z "$LONG" ] || kinds='/^[^ ]* *only-quick /d; s/^([^ ]* *)(long|quick) /\1/'
-	[ -z "$QUICK" ] || kinds='s/^([^ ]* *)(only-)?quick /\1/; t; d'
-	sed -E -e '/^#/d' -e '/^$/d' -e "$kinds" scripts/checks | sed -e 's/^\([^ ]*\) */\1 others /' \
-		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /'
+	awk -v long="$LONG" -v quick="$QUICK" -v sample="$SAMPLE" '
+		/^(#|$)/ { next }
+		{
+			name = $1
+			sub(/^[^ ]+ +/, "")
+			kind = /^(long|sampled|quick|only-quick) / ? $1 : ""
+			sub(/^(long|sampled|quick|only-quick) +/, "")
+			sub(/^@ /, "scripts/in-root.sh ")
+		}
+		quick && kind !~ /quick/ { next }
+		!quick && kind == "only-quick" { next }
+		!long && kind == "long" { next }
+		kind == "sampled" && sample != "" && (turn++ + sample) % 2 { next }
+		{ print name, "others", $0 }' scripts/checks
 	for file in tests/vm/*.sh; do vm_steps "$file"; done | sample
 }
 
@@ -98,6 +108,7 @@ vm_steps() {
 		*TOPOLOGY=pair* | *DRIVER=* | *PROVIDER=* | *VM_ICOUNT=* | *VM_PLUGIN=*) ;;
 		1-vm:-[0-9]*)
 			plain="$(sed 's/ *KERNEL=[a-z]*//' <<<"$line") PROVIDER=direct KERNEL=umdebug"
+			[[ $line != *KERNEL=stock* ]] || plain="$line PROVIDER=direct"
 			if [[ $direct != *$'\n'"$plain"$'\n'* ]] && ! grep -qx "# vm: $plain" "$1"; then
 				direct+=$plain$'\n'
 				printf 'vm/%s:%s:direct %s env %s scripts/vm.sh %s\n' "${name%.sh}" "${label%%:*}" \

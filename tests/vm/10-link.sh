@@ -6,7 +6,7 @@
 #	w0 ------ w1     the devices of this test are created and deleted on w0
 #	c0 ------ c1     in namespace c, where an application holds port 4791
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 

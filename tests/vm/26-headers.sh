@@ -6,7 +6,7 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #	v0.5     ------ v1.5                  VLAN 5 on top, 10.0.55.0/24 and fd55::/64
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 cd "${VM_LIB%/*}"

@@ -6,7 +6,7 @@
 #	bond0 [frb] = { x0, y0 } ------ { x1, y1 } = br0 [frc]     br0 is in namespace b
 #	v0 [DEV] ------ v1 [PEER_DEV]                               v1, too
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 

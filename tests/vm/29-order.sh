@@ -6,7 +6,7 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]                    one queue
 #	q0 [frq] ====== q1 [frp]     two queues, each of one CPU (XPS); q1 is in namespace b
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 

@@ -4,7 +4,7 @@
 #
 #	v0 [DEV] ------ v1      single: two QPs of one device talk to each other
 #
-# vm: TOPOLOGY=single
-# vm: TOPOLOGY=netns VM_ENV="LOCAL_PATH=0 VERIFY_ICRC=1"
+# vm: TOPOLOGY=single KERNEL=stock
+# vm: TOPOLOGY=netns VM_ENV="LOCAL_PATH=0 VERIFY_ICRC=1" KERNEL=stock
 
 cd "${VM_LIB%/*}" && exec python3 dma_buf.py

@@ -4,6 +4,6 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 cd "${VM_LIB%/*}" && exec python3 memory.py

@@ -4,7 +4,7 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 modprobe ib_umad

@@ -6,8 +6,8 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]           v1 is in namespace b
 #	machine a: eth0 [DEV] ====== eth0 [PEER_DEV] :machine b, which follows machine a
 #
-# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe KERNEL=umdebug
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=pair DRIVER=ferroce PEER_DRIVER=rxe
 # long: TOPOLOGY=pair DRIVER=ferroce PEER_DRIVER=rxe KERNEL=debug
 
