@@ -38,8 +38,8 @@ suite() {
 	*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
 	esac
 	mkdir "$WORK/$1"
-	cp "$SRC/tests/sandbox/"{lib.sh,pair.sh,migrate.py} "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1."* \
-		"$WORK/$1/"
+	cp "$SRC/tests/sandbox/"{lib.sh,pair.sh,migrate.py} "$SRC/tests/sandbox/suites/$1."* "$WORK/$1/"
+	cp "$SRC/tests/vm/suites/mpi.py" "$WORK/$1/"
 	chmod -R a+rwX "$WORK/$1"
 	container "$TREE" "$WORK/$1" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"
 }

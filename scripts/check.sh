@@ -59,7 +59,7 @@ steps() {
 		!long && kind == "long" { next }
 		kind == "sampled" && sample != "" && (turn++ + sample) % 2 { next }
 		{ print name, "others", $0 }' scripts/checks
-	for file in tests/vm/*.sh; do vm_steps "$file"; done | sample
+	for file in tests/vm/*/*.sh; do vm_steps "$file"; done | sample
 }
 
 # sample: of the steps of standard input those that SAMPLE chooses; all of them if it is empty.

@@ -5,7 +5,7 @@
 # user-mode Linux, and prints the table of Documentation/rdma-core.rst. About 20 minutes for each guest.
 #
 #	DRIVERS="ferroce rxe"                            the drivers
-#	SUITES="librxe pyverbs examples perftest-matrix" scripts of tests/vm
+#	SUITES="librxe pyverbs examples perftest-matrix" scripts of tests/vm/suites
 #
 # Logs stay in build/rdma-core; SUITES= prints the table of those that are there.
 
@@ -23,7 +23,7 @@ run() {
 	case $3 in examples | perftest-matrix) topology=netns ;; esac
 	say RUN "$*"
 	env GUEST="$1" DRIVER="$2" TOPOLOGY="$topology" VM_TIMEOUT=3600 VM_ENV=CONNECTIONS=200 \
-		scripts/vm.sh -k uml "tests/vm/$3.sh" >"$log" 2>&1 </dev/null || rc=$?
+		scripts/vm.sh -k uml "tests/vm/suites/$3.sh" >"$log" 2>&1 </dev/null || rc=$?
 	echo "exit code $rc" >>"$log"
 }
 

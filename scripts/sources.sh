@@ -9,19 +9,19 @@
 # reached: "SCRIPT FILE" for each script of tests/vm and each file there that it needs.
 reached() {
 	awk '
-		function need(script, file, parts, i) {
-			if (!(file in names) || (script, file) in seen) return
-			seen[script, file]
-			print script, file
-			for (i = split(names[file], parts, " "); i > 0; i--) need(script, parts[i])
+		function need(script, name, parts, i) {
+			if (!(name in names) || (script, name) in seen) return
+			seen[script, name]
+			print path[script], path[name]
+			for (i = split(names[name], parts, " "); i > 0; i--) need(script, parts[i])
 		}
-		FNR == 1 { file = FILENAME; names[file] = "" }
-		/^ *(import|from) / { names[file] = names[file] " tests/vm/" $2 ".py" }
+		FNR == 1 { name = FILENAME; sub(/.*\//, "", name); path[name] = FILENAME; names[name] = "" }
+		/^ *(import|from) / { names[name] = names[name] " " $2 ".py" }
 		{
 			for (rest = $0; match(rest, /[a-z0-9_-]+\.(py|sh)/); rest = substr(rest, RSTART + RLENGTH))
-				names[file] = names[file] " tests/vm/" substr(rest, RSTART, RLENGTH)
+				names[name] = names[name] " " substr(rest, RSTART, RLENGTH)
 		}
-		END { for (file in names) if (file ~ /\.sh$/) need(file, file) }' tests/vm/*.sh tests/vm/*.py
+		END { for (name in names) if (name ~ /\.sh$/) need(name, name) }' tests/vm/*/*.sh tests/vm/*/*.py
 }
 
 # hashed: "HASH FILE" for each file of the tree except Documentation; nothing without git.
@@ -36,7 +36,7 @@ hashed() {
 sources() {
 	local script=
 	[ -n "$2" ] || return 0
-	case $3 in vm/*) script=${3%%:*} script=tests/$script.sh ;; esac
+	case $3 in vm/*) script=${3%%:*} script=$(echo tests/vm/*/"${script#vm/}.sh") ;; esac
 	key "${KVER-} ${FLAVOUR-} ${GUEST-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-}" \
 		"${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
 		"$(awk -v script="$script" '

@@ -26,7 +26,7 @@
 #
 # A script may set variables that are unset here in a line `# machine: NAME=VALUE...`.
 #
-# The script's environment is described in tests/vm/lib.sh, which it may source as $VM_LIB.
+# The script's environment is described in tests/vm/lib/lib.sh, which it may source as $VM_LIB.
 # A run has passed only if the script's exit code came back over its own channel, was 0, and
 # the kernel has nothing to complain about in its log.
 # Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean. A machine that the
@@ -95,7 +95,7 @@ make_job() {
 	local node=$1 job=$2/job.d mine=$DRIVER theirs=$PEER_DRIVER
 	[ "$node" = a ] || { mine=$PEER_DRIVER; theirs=$DRIVER; }
 	mkdir -p "$job"
-	cp -r "$SRC/tests/vm/." "$job/"
+	find "$SRC/tests/vm" -type f -not -name "*.pyc" -exec cp -t "$job" {} +
 	cp "$script" "$job/run.sh"
 	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"

@@ -106,7 +106,7 @@ def description(tree):
         "kernel": release,
         # Emulated machines are as fast as it: before 8.2 it emulates PCLMULQDQ bit by bit.
         "qemu": (_says("qemu-system-x86_64", "--version") or "none").splitlines()[0],
-        # Of the module, see tests/vm/lib.sh; empty for everything as it comes.
+        # Of the module, see tests/vm/lib/lib.sh; empty for everything as it comes.
         "settings": os.environ.get("VM_ENV", ""),
         "commit": _says("git", "-C", tree, "describe", "--always", "--dirty", "--abbrev=12"),
         "packages": dict(line.split() for line in (versions or "").splitlines() if " " in line),

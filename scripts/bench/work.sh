@@ -99,7 +99,7 @@ nfs_all() {
 
 UCX_PORT=13400
 
-# ucx CONTESTANT TRANSPORTS OPTION...: what the client prints; see tests/vm/middleware.sh.
+# ucx CONTESTANT TRANSPORTS OPTION...: what the client prints; see tests/vm/suites/middleware.sh.
 ucx() {
 	local transports=$1 env on=()
 	shift

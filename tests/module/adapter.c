@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * An adapter, as far as the driver looks for one: an RDMA device that speaks RoCEv2 on an existing interface and
- * belongs to a device on a bus. It has no other function. See tests/vm/64-reports.sh.
+ * belongs to a device on a bus. It has no other function. See tests/vm/life/64-reports.sh.
  */
 
 #include <linux/module.h>

@@ -5,7 +5,7 @@
  * destroyed with failing allocations as well. Posting allocates no memory at all.
  *
  * The kernel must fail all chosen allocations, including those that may sleep: see
- * tests/vm/49-kernel-verbs.sh.
+ * tests/vm/verbs/49-kernel-verbs.sh.
  */
 
 #include "bench.h"

@@ -3,8 +3,9 @@
  * A plugin of QEMU's TCG that counts, between two commands of the guest, locked instructions and transfers: accesses
  * of one virtual processor to a line that the other has written since.
  *
- * The guest (tests/vm/sharing.py) commands it by executing a no-op with an odd operand, see MAGIC. When the counting
- * ends, the result is written as text into a file, at an offset; the file is a disk of the guest, which reads it.
+ * The guest (tests/vm/load/sharing.py) commands it by executing a no-op with an odd operand, see MAGIC. When the
+ * counting ends, the result is written as text into a file, at an offset; the file is a disk of the guest, which reads
+ * it.
  *
  *	-plugin file=sharing.so,result=FILE,offset=NUMBER,size=NUMBER
  */
