@@ -16,13 +16,13 @@ CLANG = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y $(KDIR)/include/config/auto.c
 
 all: ## build ferroce.ko
 ifdef KDIR
-	@scripts/kernel-needs.sh $(KDIR)
-	@flock -n -E 75 Kbuild sh -ec 'mode=$$(scripts/rust-mode.sh $(KDIR)); [ -z "$$mode" ] || scripts/rust-tree.sh; \
-		scripts/fresh.sh $(KDIR); exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $$mode modules' || { \
+	@scripts/kernel/kernel-needs.sh $(KDIR)
+	@flock -n -E 75 Kbuild sh -ec 'mode=$$(scripts/kernel/rust-mode.sh $(KDIR)); [ -z "$$mode" ] || scripts/kernel/rust-tree.sh; \
+		scripts/kernel/fresh.sh $(KDIR); exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $$mode modules' || { \
 		[ $$? != 75 ] || echo 'ferroce: another build runs in this tree; wait for its end' >&2; exit 1; }
 	cp rust/ferroce.ko .
 else
-	@[ $(KERNEL)$(KVER)$(FLAVOUR) != stock ] || scripts/kernel.sh --running
+	@[ $(KERNEL)$(KVER)$(FLAVOUR) != stock ] || scripts/kernel/kernel.sh --running
 	@scripts/build.sh -k $(KERNEL)
 endif
 
@@ -30,17 +30,17 @@ install: ## put module, service and manual where they are looked for
 ifdef KDIR
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules_install
 else
-	@scripts/package.sh --install
+	@scripts/release/package.sh --install
 endif
 
 deb: ## make Debian packages in build/deb
-	@scripts/package.sh build/deb
+	@scripts/release/package.sh build/deb
 
 sandbox: ## make ferroce-run, as a package and as an archive, in build/sandbox
-	@scripts/package.sh --sandbox build/sandbox
+	@scripts/release/package.sh --sandbox build/sandbox
 
 release: ## make all that a release consists of, in build/release
-	@scripts/release.sh build/release
+	@scripts/release/release.sh build/release
 
 clippy: ## lint the module's build
 	@scripts/build.sh -k $(KERNEL) CLIPPY=1 W=e
@@ -76,11 +76,11 @@ vm: ## boot, set up, run RUN=script.sh as root in the guest
 	@scripts/vm.sh -k $(KERNEL) $(RUN)
 
 kernels: ## build for each supported kernel and run a short suite on it; writes Documentation/kernels.inc
-	@scripts/kernels.sh $(KERNELS)
+	@scripts/kernel/kernels.sh $(KERNELS)
 
 clean: ## remove build output from the tree
 	@rm -rf build ferroce.ko rust-project.json
-	@scripts/fresh.sh --clean
+	@scripts/kernel/fresh.sh --clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'

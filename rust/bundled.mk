@@ -3,7 +3,7 @@
 # The kernel's Rust support, built into the module: for kernels without CONFIG_RUST, and for those whose headers lack the
 # metadata of its crates or were built by another rustc. What the module imports then are symbols of C only.
 #
-# linux/ is the Rust support of the newest kernel, as scripts/rust-tree.sh prepares it. Its crates are built here in the
+# linux/ is the Rust support of the newest kernel, as scripts/kernel/rust-tree.sh prepares it. Its crates are built here in the
 # order of the kernel's rust/Makefile, with the flags that the Makefile of the kernel that is built for has for Rust:
 # these follow from its configuration, with or without CONFIG_RUST. All crates become one object, rust.o, without what
 # nobody calls.

@@ -24,7 +24,7 @@ done
 shift $((OPTIND - 1))
 
 check_kernel "$kernel"
-dir=$("$SRC/scripts/kernel.sh" -k "$kernel")
+dir=$("$SRC/scripts/kernel/kernel.sh" -k "$kernel")
 read -ra args <<<"$(make_arguments "$kernel" "$dir/build")"
 # Our own kernels are built like the stock kernel that they were made from.
 stock=$dir
@@ -57,9 +57,9 @@ mkdir -p "$objects"
 lock "build-$(key "$objects")"
 echo "$dir" >"$objects/.kernel"
 
-mode=$("$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" "$dir/build" </dev/null)
+mode=$("$SRC/scripts/root/in-root.sh" "$SRC/scripts/kernel/rust-mode.sh" "$dir/build" </dev/null)
 args+=($mode)
-[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh"
+[ -z "$mode" ] || "$SRC/scripts/kernel/rust-tree.sh"
 
 # Before 6.13, Kbuild puts objects beside the sources, so these are copied to where the objects belong.
 M=$SRC
@@ -79,7 +79,7 @@ elif [ -e "$objects/rust/Kbuild" ]; then
 fi
 
 # BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
-"$SRC/scripts/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
+"$SRC/scripts/root/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
 	M="$M" "${place[@]}" FERROCE_TESTS="${FERROCE_TESTS:-m}" -j"$(nproc)" "$@" modules </dev/null 2>&1 |
 	sed -u -e '/Skipping BTF generation/d' -e '/make\[[0-9]*\]: .*ing directory/d' >&2
 module=$objects/rust/ferroce.ko

@@ -3,7 +3,7 @@
 #
 # check.sh [--long | --quick] [PATTERN...]: every test, or those whose name matches a shell pattern (`vm/*`,
 # `cargo-*`); with --long, also those that take long; with --quick, those that take seconds. Steps come from
-# scripts/checks and from tests/vm, where each `# vm:` line of a script is a run with these settings:
+# scripts/checks/steps and from tests/vm, where each `# vm:` line of a script is a run with these settings:
 #
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
@@ -52,13 +52,13 @@ steps() {
 			sub(/^[^ ]+ +/, "")
 			kind = /^(long|sampled|quick|only-quick) / ? $1 : ""
 			sub(/^(long|sampled|quick|only-quick) +/, "")
-			sub(/^@ /, "scripts/in-root.sh ")
+			sub(/^@ /, "scripts/root/in-root.sh ")
 		}
 		quick && kind !~ /quick/ { next }
 		!quick && kind == "only-quick" { next }
 		!long && kind == "long" { next }
 		kind == "sampled" && sample != "" && (turn++ + sample) % 2 { next }
-		{ print name, "others", $0 }' scripts/checks
+		{ print name, "others", $0 }' scripts/checks/steps
 	for file in tests/vm/*/*.sh; do vm_steps "$file"; done | sample
 }
 
@@ -233,8 +233,8 @@ remember() {
 # build of the module for their kernel, whatever happens to the sources meanwhile.
 prepare() {
 	[ -z "$QUICK" ] || return 0
-	scripts/kernel.sh >/dev/null
-	scripts/image.sh >/dev/null
+	scripts/kernel/kernel.sh >/dev/null
+	scripts/root/image.sh >/dev/null
 	run_step build scripts/build.sh
 	if grep -q ' 0 ' "$LOGS/build.result"; then
 		cp ferroce.ko "$LOGS/"
@@ -248,7 +248,7 @@ prepare_own() { # STEPS
 	for kernel in debug kcsan umdebug; do
 		grep -q " KERNEL=$kernel " <<<"$1" || continue
 		module=$(own_module "$kernel")
-		is_user_mode "$kernel" || scripts/image.sh "$kernel" >/dev/null
+		is_user_mode "$kernel" || scripts/root/image.sh "$kernel" >/dev/null
 		run_step "build-$kernel" "scripts/build.sh -k $kernel"
 		if grep -q ' 0 ' "$LOGS/build-$kernel.result"; then
 			cp "build/$kernel/rust/ferroce.ko" "$module"
@@ -272,7 +272,7 @@ run_steps() {
 	done 3<<<"$1"
 }
 
-scripts/cache.sh
+scripts/root/cache.sh
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
 REACHED=$(reached)

@@ -14,7 +14,7 @@ started=$SECONDS
 [ -n "${KVER-}${FLAVOUR-}" ] || [ -e "$CACHE/kernel-$KVER_DEFAULT/release" ] || export KVER=$SUITE
 export FERROCE_TESTS=n GUEST_TESTS=n
 for topology in single netns; do
-	TOPOLOGY=$topology "$SRC/scripts/vm.sh" "$SRC/scripts/demo-guest.sh" || die "the demo failed"
+	TOPOLOGY=$topology "$SRC/scripts/vm.sh" "$SRC/scripts/machine/demo-guest.sh" || die "the demo failed"
 done
 echo "Shown in $((SECONDS - started)) s: RC messages, checked data and RDMA writes over ${DRIVER:-ferroce}, by" \
 	"IPv4 and IPv6, on one device and between two namespaces."

@@ -34,4 +34,4 @@ if [ $# = 0 ]; then
 		-not -name bindings_generated.rs -print 2>/dev/null | sort)
 	set -- "${files[@]}"
 fi
-exec "$SRC/scripts/in-root.sh" "$SRC/scripts/fmt.sh" --inside "$mode" "$@"
+exec "$SRC/scripts/root/in-root.sh" "$SRC/scripts/fmt.sh" --inside "$mode" "$@"

@@ -11,7 +11,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 if [ "${1-}" != --inside ]; then
-	exec "$SRC/scripts/in-root.sh" env FUZZ_SECONDS="${FUZZ_SECONDS:-60}" \
+	exec "$SRC/scripts/root/in-root.sh" env FUZZ_SECONDS="${FUZZ_SECONDS:-60}" \
 		FUZZ_KEEP="${FUZZ_KEEP-}" "$SRC/scripts/fuzz.sh" --inside "$@"
 fi
 shift

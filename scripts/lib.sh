@@ -118,7 +118,7 @@ make_arguments() {
 
 # base_kernel: the directory of the stock kernel that our own are made from. Its flavour is only a configuration, which
 # theirs replaces.
-base_kernel() { FLAVOUR=amd64 "$SRC/scripts/kernel.sh"; }
+base_kernel() { FLAVOUR=amd64 "$SRC/scripts/kernel/kernel.sh"; }
 
 # flavour: prints FLAVOUR as Debian calls it; `cloud` and `rt` are those of amd64, `16k` that of arm64.
 flavour() {
@@ -166,7 +166,7 @@ copy_sources() {
 	local to=$1 name built=()
 	shift
 	set -f
-	for name in $("$SRC/scripts/fresh.sh" --names); do built+=(! -name "$name"); done
+	for name in $("$SRC/scripts/kernel/fresh.sh" --names); do built+=(! -name "$name"); done
 	set +f
 	(cd "$SRC" && find "$@" -type f ! -name '.*' ! -path 'rust/sandbox/*' "${built[@]}" \
 		-exec cp -u --parents {} "$to/" \;)

@@ -34,8 +34,8 @@
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-. "$SRC/scripts/qemu.sh"
-. "$SRC/scripts/uml.sh"
+. "$SRC/scripts/machine/qemu.sh"
+. "$SRC/scripts/machine/uml.sh"
 
 kernel=
 while getopts k: option; do
@@ -99,9 +99,9 @@ make_job() {
 	cp "$script" "$job/run.sh"
 	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
-	[ "$PROVIDER" = rxe ] || cp -rL "$(PROVIDER_ARCH=$arch "$SRC/scripts/provider.sh")" "$job/provider"
+	[ "$PROVIDER" = rxe ] || cp -rL "$(PROVIDER_ARCH=$arch "$SRC/scripts/release/provider.sh")" "$job/provider"
 	[ "$PROVIDER" != present ] ||
-		PROVIDER_ARCH=$arch "$SRC/scripts/package.sh" --provider "$job/provider" >/dev/null
+		PROVIDER_ARCH=$arch "$SRC/scripts/release/package.sh" --provider "$job/provider" >/dev/null
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
 			PROVIDER "$PROVIDER" \
@@ -166,7 +166,7 @@ verdict() {
 		;;
 	esac
 	rc=$(sed -n 's/^done //p' "$dir/ctl")
-	if ! "$SRC/scripts/check-dmesg.sh" "$dir/dmesg" >&2; then
+	if ! "$SRC/scripts/machine/check-dmesg.sh" "$dir/dmesg" >&2; then
 		echo "ferroce: the kernel of machine $1 complains (above)" >&2
 		[ "$rc" != 0 ] || rc=1
 	fi
@@ -185,12 +185,12 @@ trap 'exit 130' INT TERM
 if is_user_mode "$kernel"; then
 	user_machine_prepare "$kernel"
 else
-	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
+	IMAGE=$("$SRC/scripts/root/image.sh" "$kernel")
 	machine_kernel "$kernel"
 	machine_arch
 fi
 PLUGIN=
-if [ -n "${VM_PLUGIN-}" ]; then PLUGIN=$("$SRC/scripts/plugin.sh" "${MACHINE_QEMU-}"); fi
+if [ -n "${VM_PLUGIN-}" ]; then PLUGIN=$("$SRC/scripts/machine/plugin.sh" "${MACHINE_QEMU-}"); fi
 MODULE=
 if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	given=FERROCE_KO
@@ -202,7 +202,7 @@ if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 		[ ! -f "$ko" ] || cp "$ko" "$RUN/"
 	done
 	# Its debug information is ten times the module, and the guest has no use for it.
-	"$SRC/scripts/in-root.sh" llvm-strip --strip-debug "$RUN"/*.ko
+	"$SRC/scripts/root/in-root.sh" llvm-strip --strip-debug "$RUN"/*.ko
 fi
 STATE=
 if ! is_user_mode "$kernel"; then

@@ -4,7 +4,7 @@
 //!
 //! Module load and unload. A consumer's calls enter in `verbs`, packets in `net::demux`, and netdev events in `device`.
 //!
-//! Folders, bottom up; each uses only those before it (checked by `scripts/check-layers.py`):
+//! Folders, bottom up; each uses only those before it (checked by `scripts/checks/check-layers.py`):
 //!
 //! - `limits`: every limit of a device;
 //! - `abi`: the entries of the queues that user space maps;

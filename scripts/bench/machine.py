@@ -89,13 +89,13 @@ def many_mappings():
 def description(tree):
     """What stays the same during a run."""
     scripts = os.path.join(tree, "scripts")
-    kernel = _says(os.path.join(scripts, "kernel.sh"), "-k", "uml")
+    kernel = _says(os.path.join(scripts, "kernel", "kernel.sh"), "-k", "uml")
     release = None
     if kernel:
         with open(os.path.join(kernel, "release"), encoding="ascii") as file:
             release = file.read().strip()
     query = ("dpkg-query", "-Wf", "${Package} ${Version}\n")
-    versions = _says(os.path.join(scripts, "in-root.sh"), *query, *PACKAGES)
+    versions = _says(os.path.join(scripts, "root", "in-root.sh"), *query, *PACKAGES)
     return {
         "processor": _first("/proc/cpuinfo", "model name"),
         "mhz": _first("/proc/cpuinfo", "cpu MHz"),

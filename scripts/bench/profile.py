@@ -131,7 +131,7 @@ class Recorder:
 def readable(names):
     """Rust's mangled names written out, by the toolchain's c++filt; others stay as they are."""
     done = subprocess.run(
-        [os.path.join(host.SCRIPTS, "in-root.sh"), "c++filt"],
+        [os.path.join(host.SCRIPTS, "root", "in-root.sh"), "c++filt"],
         input="\n".join(names),
         capture_output=True,
         text=True,

@@ -23,7 +23,7 @@ build() {
 	say ROOT "a Debian machine with kernel $release, about two minutes"
 	# From where the toolchain root came.
 	mirror=$(sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|\2|p" \
-		"$(TOOLCHAIN=$SUITE "$SRC/scripts/toolchain.sh")/etc/apt/sources.list" | sed -n 1p)
+		"$(TOOLCHAIN=$SUITE "$SRC/scripts/root/toolchain.sh")/etc/apt/sources.list" | sed -n 1p)
 	for archive in "$suite" $archives; do
 		[ "$archive" = "$suite" ] && [ "${#sources[@]}" -gt 0 ] || sources+=("deb $mirror $archive main")
 	done
@@ -31,7 +31,7 @@ build() {
 	as_root mv "$root.new" "$root"
 }
 
-release=$(<"$("$SRC/scripts/kernel.sh")/release")
+release=$(<"$("$SRC/scripts/kernel/kernel.sh")/release")
 origin=$(origin_of "$release")
 read -r suite archives <<<"$origin"
 # The release's own kernel comes from no other archive. Another kernel needs linux-base from where it comes itself.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deliberate faults: when it is loaded it commits one fault of the list, which the kernel's checkers must
- * find. See scripts/check-planted.sh, which requires that a run with any of them fails.
+ * find. See scripts/machine/check-planted.sh, which requires that a run with any of them fails.
  */
 
 #include <linux/completion.h>

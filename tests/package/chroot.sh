@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The life of the packages in a machine's root, without its kernel running: bad input, installation, upgrade, a new
-# kernel, removal. Run there by scripts/check-package.sh.
+# kernel, removal. Run there by scripts/release/check-package.sh.
 
 . /srv/lib.sh
 
-NEEDS=/tmp/needs/scripts/kernel-needs.sh
+NEEDS=/tmp/needs/scripts/kernel/kernel-needs.sh
 BUILD=/lib/modules/$RELEASE/build
 
 # kernel_with NAME SED: a tree of the same kernel, with other options.
@@ -59,11 +59,12 @@ bad_tools() {
 	check "and bindgen without libclang" says with_tools "$NEEDS" "$BUILD" -- 'apt install libclang-dev'
 	rm /tmp/tools/bindgen
 	mv /tmp/needs/rust/linux /tmp/needs/rust/away
-	check "sources that are not whole say so" says /tmp/needs/scripts/rust-tree.sh -- 'install the package again'
+	check "sources that are not whole say so" \
+		says /tmp/needs/scripts/kernel/rust-tree.sh -- 'install the package again'
 	tar -cf /tmp/other.tar -C /tmp/needs Makefile rust
 	export RUST_TREE=/tmp/other.tar
 	check "and so does a file that is no source of Linux" \
-		says /tmp/needs/scripts/rust-tree.sh -- 'is no archive of the source of Linux'
+		says /tmp/needs/scripts/kernel/rust-tree.sh -- 'is no archive of the source of Linux'
 	unset RUST_TREE
 	check "of which nothing is left" test -z "$(find /tmp/needs/rust -maxdepth 1 -name 'linux*')"
 	mv /tmp/needs/rust/away /tmp/needs/rust/linux

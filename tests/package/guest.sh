@@ -3,7 +3,7 @@
 #
 # The life of the packages on a machine: installation, a device at boot, interfaces that are renamed or go away,
 # upgrade, removal. A service runs it at each boot; it reboots once and powers off at the end. Prepared by
-# scripts/check-package.sh.
+# scripts/release/check-package.sh.
 
 . /srv/lib.sh
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The first installation on a machine that will be booted. Run in its root by scripts/check-package.sh.
+# The first installation on a machine that will be booted. Run in its root by scripts/release/check-package.sh.
 
 . /srv/lib.sh
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of ferroce-run where there is next to nothing: busybox is the only program, musl the only library, and there is
-# neither /tmp nor a list of users. scripts/check-sandbox.sh --bare makes that.
+# neither /tmp nor a list of users. scripts/release/check-sandbox.sh --bare makes that.
 
 PATH=$SANDBOX/bin:/bin
 NUMBER=0

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of ferroce-run from its caller's side: in a container, as a user without rights, in a directory that is
-# writable. SANDBOX is where it is unpacked. scripts/check-sandbox.sh makes all that. The container has bash, coreutils,
-# procps and ibverbs-utils. ENGINE=tcg tests what matters most on that, for a machine takes 10 seconds to start then.
+# writable. SANDBOX is where it is unpacked. scripts/release/check-sandbox.sh makes all that. The container has bash,
+# coreutils, procps and ibverbs-utils. ENGINE=tcg tests what matters most on that, for a machine takes 10 seconds to
+# start then.
 
 . ./lib.sh
 RUN=(ferroce-run --memory 512M ${ENGINE:+--engine "$ENGINE"})

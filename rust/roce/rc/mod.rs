@@ -23,7 +23,7 @@
 //! packet to send is a [`TxDesc`](crate::segmentation::tx_desc::TxDesc) that names the source of
 //! its payload. Packet loss is not reported to them; the protocol detects it.
 //!
-//! Imports only modules listed before `rc` in `scripts/layers`; in particular not `uc` or `qp`.
+//! Imports only modules listed before `rc` in `scripts/checks/layers`; in particular not `uc` or `qp`.
 
 mod ack_request;
 mod atomics;

@@ -7,7 +7,7 @@
 //! all. They share no state.
 //!
 //! IBA: section 9.8, unreliable service. Imports only modules listed before `uc` in
-//! `scripts/layers`; in particular not `rc` or `qp`.
+//! `scripts/checks/layers`; in particular not `rc` or `qp`.
 
 pub mod receiver;
 pub mod sender;

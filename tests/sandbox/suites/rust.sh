@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tests of crates that use verbs, as their authors publish them. scripts/registries.sh has built them: the machine has
-# less memory than a compiler takes.
+# Tests of crates that use verbs, as their authors publish them. scripts/root/registries.sh has built them: the machine
+# has less memory than a compiler takes.
 
 . ./lib.sh
 

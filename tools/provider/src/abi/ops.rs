@@ -2,8 +2,8 @@
 
 //! Where libibverbs has the operations of a provider, in each layout of `struct verbs_context_ops`.
 //!
-//! `scripts/provider-abi.py` writes the table. The number in the name of the library does not identify a layout: two
-//! of them have 59.
+//! `scripts/checks/provider-abi.py` writes the table. The number in the name of the library does not identify a layout:
+//! two of them have 59.
 
 use super::version::Family;
 

@@ -449,7 +449,7 @@ fn wanted() -> bool {
 #[link_section = ".init_array"]
 static INIT: extern "C" fn() = register;
 
-/// Nothing here panics, and scripts/provider.sh proves it. The language demands the function all the same.
+/// Nothing here panics, and scripts/release/provider.sh proves it. The language demands the function all the same.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -2,8 +2,8 @@
 
 //! Where `c` and the headers of libibverbs have things, on x86-64 and on arm64.
 //!
-//! The compiler checks the table against `c`. `scripts/provider-layouts.sh` checks it against the headers of releases
-//! of libibverbs, for which `scripts/provider-abi.py` turns it into C; so it has the names of both.
+//! The compiler checks the table against `c`. `scripts/checks/provider-layouts.sh` checks it against the headers of
+//! releases of libibverbs, for which `scripts/checks/provider-abi.py` turns it into C; so it has the names of both.
 
 use super::{
     c,

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-scripts.sh: every shell script parses, and the checks that decide about a run can fail.
+
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+while read -r file; do
+	bash -n "$file"
+done < <(grep -rlE '^#!/bin/bash' scripts .ci; find tests/vm -name '*.sh')
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+complaint() { # LINE: check-dmesg.sh must not like a log of this line alone
+	printf '%s' "$1" >"$log"
+	! scripts/machine/check-dmesg.sh "$log" >/dev/null 2>&1 || { echo "not noticed in a kernel log: $1"; return 1; }
+}
+complaint '[    1.0] WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2'
+complaint '[    1.0] BUG: KASAN: slab-use-after-free in f'
+complaint '[    1.0] Oops: general protection fault, probably for non-canonical address'
+complaint '[    1.0] unregister_netdevice: waiting for v0 to become free. Usage count = 2'
+complaint '[    1.0] INFO: task kworker:1 blocked for more than 60 seconds.'
+complaint '[    1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:'
+complaint ' debug_locks:                             0'
+complaint 'unreferenced object 0xffff88800a4d8000 (size 64):'
+complaint ''
+printf '%s\n' '[    0.0] Command line: oops=panic rcupdate.rcu_cpu_stall_timeout=60' \
+	'[    0.1] RCU CPU stall warnings timeout set to 60' \
+	' debug_locks:                             1' \
+	'[    8.4] ferroce: loading out-of-tree module taints kernel.' \
+	'[   59.1] traps: ib_send_lat[811] general protection fault ip:7f1 sp:7ff error:0 in librdmacm.so' >"$log"
+scripts/machine/check-dmesg.sh "$log"
+warning() { # MODULE...: a warning whose trace goes through these
+	printf '%s\n' '[    9.0] ------------[ cut here ]------------' \
+		'[    9.0] WARNING: mm/page_alloc.c:5363 at f+0x1/0x2' \
+		'[    9.0] Modules linked in: ferroce(O) rdma_rxe siw'
+	printf '[    9.0]  [<0>] ? f+0x1/0x2 [%s]\n' "$@"
+	printf '%s\n' '[    9.0] ---[ end trace 0000000000000000 ]---' '[    9.1] ferroce: unloaded'
+}
+warning rdma_rxe >"$log"
+VM_RIVALS=1 scripts/machine/check-dmesg.sh "$log" 2>/dev/null
+complaint "$(cat "$log")"
+for modules in ferroce 'rdma_rxe ferroce' ib_core; do
+	# shellcheck disable=SC2086
+	VM_RIVALS=1 complaint "$(warning $modules)"
+done
+VM_RIVALS=1 complaint "$(warning rdma_rxe; warning ferroce)"
+VM_RIVALS=1 complaint "$(warning rdma_rxe | head -n 4)"
+
+race() { # FRAMES FRAMES: a data race of two accesses, each with the modules that its frames are in
+	printf '[    9.0] %s\n' =========================== 'BUG: KCSAN: data-race in f / g'
+	local frames frame
+	for frames; do
+		printf '[    9.0] %s\n' '' 'write to 0xffff888004b7a2c8 of 8 bytes by interrupt on cpu 1:'
+		for frame in $frames; do printf '[    9.0]  f+0x1/0x2 [%s]\n' "$frame"; done
+	done
+	printf '[    9.0] %s\n' '' 'Reported by Kernel Concurrency Sanitizer on:' ===========================
+}
+race 'ib_core ib_core ferroce' 'rdma_rxe' >"$log"
+echo '[    9.1] ferroce: unloaded' >>"$log"
+scripts/machine/check-dmesg.sh "$log"
+complaint "$(race rdma_rxe ferroce)"
+complaint "$(race 'ib_core ferroce' ib_core)"
+complaint "$(race ib_core ib_core; race ferroce ib_core)"
+complaint "$(race ib_core ib_core; printf '[    9.2] %s\n' ==================== 'BUG: KASAN: slab-use-after-free in f')"
+complaint "$(race ferroce ib_core | head -n 3)"
+
+order() { # LOCK LOCK MODULE: a lock asked for, one that is held, and by whose function
+	printf '[    9.0] %s\n' =========================== 'WARNING: possible circular locking dependency detected' \
+		'rm/480 is trying to acquire lock:' "ffff88800fae7420 ($1){+.+.}-{4:4}, at: f+0x1/0x2" 'the chain is:'
+	printf '  -> #1 (%s){++++}-{4:4}:\n' "$2"
+	printf '[    9.0] %s\n' " f+0x1/0x2 [$3]" ' Call Trace:' ' </TASK>'
+}
+locks=' debug_locks:                             0'
+{ order '&id_priv->handler_mutex' nvmet_config_sem nvmet; echo "$locks"; } >"$log"
+scripts/machine/check-dmesg.sh "$log" 2>/dev/null
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem ferroce)"
+complaint "$(order '&id_priv->handler_mutex' rtnl_mutex nvmet)"
+complaint "$(order rtnl_mutex nvmet_config_sem nvmet)"
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem nvmet | head -n 8)"
+complaint "$(order rtnl_mutex nvmet_config_sem nvmet; echo "$locks")"
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem nvmet; order rtnl_mutex lock nvmet)"
+
+. scripts/lib.sh
+. scripts/machine/qemu.sh
+oops() { # WHAT BYTE: a console with that Oops, behind that byte
+	printf '%s\n' '[    9.1] ferroce: loaded' "[    9.2] Oops: $1: 0000 [#1] SMP NOPTI" \
+		"[    9.3] Code: 80 7b 68 00 0f 84 89 00 00 00 $2 <1f> 44 00 00 48" \
+		'[    9.4] Code: 80 7b 68 00 0f 84 89 00 00 00 90 <1f> 44 00 00 48' >"$log"
+}
+oops int3 0f
+stale_breakpoint "$log"
+oops int3 cc
+if stale_breakpoint "$log"; then echo "a breakpoint that was there"; exit 1; fi
+oops 'general protection fault' 0f
+if stale_breakpoint "$log"; then echo "not a breakpoint"; exit 1; fi
+
+# The cache: what was used for longest goes until the rest is within the limit; what is used, or was not made of a hash,
+# stays.
+kept=$(mktemp -d)
+trap 'rm -rf "$log" "$kept"' EXIT
+entry() { # NAME AGE: a MiB that was last used then
+	mkdir "$kept/$1"
+	head -c 1M /dev/urandom >"$kept/$1/data"
+	touch -d "$2" "$kept/$1"
+}
+entry root-0123456789ab '3 days ago'
+entry kernel-debug-0123456789ab '2 days ago'
+entry image-0123456789ab '1 day ago'
+entry kernel-7.3.4+deb13 '9 days ago'
+entry guest-0123456789ab '1 hour ago'
+entry target-0123456789ab now
+echo "$kept/gone" >"$kept/target-0123456789ab/checkout"
+entry target-ba9876543210 now
+echo "$kept" >"$kept/target-ba9876543210/checkout"
+FERROCE_CACHE=$kept FERROCE_CACHE_MIB=5 scripts/root/cache.sh
+[ "$(cd "$kept" && echo *)" = 'guest-0123456789ab image-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]
+FERROCE_CACHE=$kept FERROCE_CACHE_MIB=1 scripts/root/cache.sh
+[ "$(cd "$kept" && echo *)" = 'guest-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# in-root.sh COMMAND...: runs a command in the toolchain root, in the current directory, with the
+# source tree, the cache and /tmp at the paths they have outside.
+#
+# Everything is mounted in a namespace of the command's own: nothing is left behind, and several
+# may run at once. FERROCE_BIND="DIR..." makes more directories visible.
+
+set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
+
+if [ "${1-}" = --inside ]; then
+	root=$2 cwd=$3
+	shift 3
+	mount --bind "$root" "$root"
+	for dir in /dev /proc /sys; do
+		mount --rbind "$dir" "$root$dir"
+	done
+	for dir in /tmp "$SRC" "$CACHE" ${FERROCE_BIND-}; do
+		mkdir -p "$root$dir"
+		mount --bind "$dir" "$root$dir"
+	done
+	# The root was made perhaps long ago: names are resolved and servers trusted as on the host.
+	for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
+		[ -e "$file" ] || continue
+		[ -f "$root$file" ] && [ ! -L "$root$file" ] || { rm -f "$root$file"; : >"$root$file"; }
+		mount --bind "$(realpath "$file")" "$root$file"
+	done
+	[ -d "$root$cwd" ] || cwd=$SRC
+	export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	export HOME=/root LC_ALL=C.UTF-8
+	# A host toolchain's settings would be obeyed by the root's.
+	unset RUSTFLAGS RUSTC RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
+	export CARGO_HOME=$CACHE/cargo CARGO_TARGET_DIR=$CACHE/target-$(key "$SRC")
+	mkdir -p "$root$CARGO_TARGET_DIR"
+	echo "$SRC" >"$root$CARGO_TARGET_DIR/checkout"
+	touch "$root$CARGO_TARGET_DIR"
+	exec chroot "$root" /bin/bash -c 'cd "$1" && shift && exec "$@"' in-root "$cwd" "$@"
+fi
+
+[ $# -gt 0 ] || die "usage: in-root.sh COMMAND..."
+root=$("$SRC/scripts/root/toolchain.sh")
+FERROCE_CACHE=$CACHE as_root "$SRC/scripts/root/in-root.sh" --inside "$root" "$PWD" "$@"
