@@ -3,7 +3,7 @@
 path, driver and round, drivers in turn.
 
 Only the ratios mean anything: the processor is emulated. Starts these machines and reads the marked output of
-scripts/bench/emulated.sh and, for bench.work, of scripts/bench/work.sh; the results have the form of those of
+scripts/bench/vm/emulated.sh and, for bench.work, of scripts/bench/vm/work.sh; the results have the form of those of
 bench.host.
 """
 
@@ -101,7 +101,7 @@ def boot(script, lines, who, topology, files="", settings=""):
             "VM_ENV": f"{os.environ.get('VM_ENV', '')} {settings}",
         }
         done = subprocess.run(
-            [os.path.join(host.SCRIPTS, "vm.sh"), os.path.join(host.HERE, f"{script}.sh")],
+            [os.path.join(host.SCRIPTS, "vm.sh"), os.path.join(host.HERE, "vm", f"{script}.sh")],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

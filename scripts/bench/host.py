@@ -126,7 +126,7 @@ def boot(plan, memory, limit, at_mark=None, out=None):
         if out:
             env["VM_OUT"] = out
         with subprocess.Popen(
-            [os.path.join(SCRIPTS, "vm.sh"), os.path.join(HERE, "guest.sh")],
+            [os.path.join(SCRIPTS, "vm.sh"), os.path.join(HERE, "vm", "guest.sh")],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 """Real work: disks, files, and messages of programs that know more transports than verbs, on the stock kernel under
 QEMU. TCP is what they take without RDMA.
 
-Starts no machine (bench.emulated does) and measures nothing itself (scripts/bench/work.sh does).
+Starts no machine (bench.emulated does) and measures nothing itself (scripts/bench/vm/work.sh does).
 """
 
 from bench import figures, parse
@@ -131,7 +131,7 @@ def rounds(run, wanted):
 
 
 def lines(runs, path):
-    """What scripts/bench/work.sh is to do, line by line."""
+    """What scripts/bench/vm/work.sh is to do, line by line."""
     return [f"{run.program} {run.name} {run.options}\n" for run in runs if path in run.paths]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Storage of the kernel that is served over RDMA: an NVMe target with a null disk, and an NFS server. Sourced by
-# the tests of the kernel's users of verbs and by scripts/bench/work.sh.
+# the tests of the kernel's users of verbs and by scripts/bench/vm/work.sh.
 
 NQN=nqn.2024-01.org.ferroce:test
 NVMET=/sys/kernel/config/nvmet
