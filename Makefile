@@ -60,6 +60,9 @@ quick: ## build, check the sources, run host tests and one machine: 90 seconds
 check-long: ## run every test, and those that take hours
 	@set -f; scripts/check.sh --long $(CHECK)
 
+doc: ## make HTML of the pages and of the crates that are no module, in build/doc
+	@scripts/doc.sh
+
 fuzz: ## libFuzzer on the host, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ)
 
@@ -100,4 +103,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long doc fuzz demo bench profile vm kernels clean help

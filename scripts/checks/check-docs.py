@@ -7,7 +7,8 @@ name defined in the file; a ``path/in/the/tree`` in literal quotes is there; eac
 the index; `make TARGET` names a target. The same paths are checked in comments of the sources. The manual page has
 the parameters, counters and limits of the code.
 
-Pages stay short: a page has at most PAGE_WORDS words, and all together have at most ALL_WORDS.
+Sphinx checks markup, and links between pages. Pages stay short: a page has at most PAGE_WORDS words, and all together
+have at most ALL_WORDS.
 """
 
 import os
@@ -24,7 +25,6 @@ RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")
 MD_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 MD_LITERAL = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-DOC = re.compile(r":doc:`(?:[^`<]*<)?([^`>]+)>?`")
 # A path of ours: begins with a directory of the tree, and nothing else that looks like a pattern.
 OURS = re.compile(r"^(?:rust|include|scripts|tests|Documentation)/[\w./-]+$")
 NAME = re.compile(r"^(?:[\w:]+::)?(\w+)(?:\(\))?$")
@@ -75,9 +75,6 @@ def check_page(report, page, targets):
         for make in MAKE.finditer(match.group(1)):
             if make.group(1) not in targets:
                 report.add(page, line, f"the Makefile has no target {make.group(1)}")
-    for match in DOC.finditer(text):
-        if not os.path.exists(os.path.join(source.TREE, os.path.dirname(page), match.group(1) + ".rst")):
-            report.add(page, source.line_of(text, match.start()), f"no page {match.group(1)}")
 
 
 def check_index(report, pages):

@@ -5,7 +5,8 @@
 # rustc, bindgen and gcc, and with the tools the tests run. Prints its path.
 # `toolchain.sh suites` makes another, without compilers, with the programs of the big suites.
 # TOOLCHAIN=registries makes one that builds and runs what scripts/root/registries.sh fetches, TOOLCHAIN=qemu one with
-# virtual machines, TOOLCHAIN=firmware one with the firmware of PCs and what signs programs for it.
+# virtual machines, TOOLCHAIN=firmware one with the firmware of PCs and what signs programs for it, TOOLCHAIN=docs one
+# with Sphinx.
 #
 # TOOLCHAIN=sid makes one of another release, for the kernels that it has built, without the tools of the tests;
 # TOOLCHAIN=trixie-arm64 one that compiles for arm64, trixie-arm64-programs one that also compiles programs for it,
@@ -29,6 +30,7 @@ case ${1-} in
 	registries) packages=$(echo $PACKAGES_REGISTRIES) what="a newer rustc, and Python" ;;
 	firmware) packages=$(echo $PACKAGES_FIRMWARE) what="the firmware of PCs" ;;
 	qemu) packages=$(echo $PACKAGES_QEMU) what="QEMU" ;;
+	docs) packages=$(echo $PACKAGES_DOCS) what="Sphinx" ;;
 	*-arm64-programs)
 		packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64 $PACKAGES_ARM64_PROGRAMS)
 		what="rustc for programs of arm64" suite=${TOOLCHAIN%-arm64-programs}

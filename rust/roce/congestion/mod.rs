@@ -4,8 +4,8 @@
 //!
 //! A [`Sender`] is told of events (packets sent, ACKs, losses, timeouts, CNPs) and says how many packets may be in
 //! flight, and how many bytes may leave now. The requester of an RC QP has one, and each engine whose protocol has no
-//! window. It has two parts: [`window`] limits packets in flight; [`dcqcn`] adds a rate, which CNPs reduce and
-//! [`pacer`] enforces. [`notification`] is the other end: when a receiver sends CNPs. [`rtt`] scales the window to the
+//! window. It has two parts: `window` limits packets in flight; [`dcqcn`] adds a rate, which CNPs reduce and
+//! [`pacer`] enforces. [`notification`] is the other end: when a receiver sends CNPs. `rtt` scales the window to the
 //! distance of the peer. None of them knows packets or requests. Another algorithm is another file here, and a part of
 //! [`Sender`].
 //!
