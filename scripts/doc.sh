@@ -21,4 +21,4 @@ crates() { # MANIFEST ARGUMENT...
 }
 crates tests/Cargo.toml -p roce
 crates tools/provider/Cargo.toml
-crates rust/sandbox/Cargo.toml
+crates tools/ferroce-run/Cargo.toml

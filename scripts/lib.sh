@@ -168,8 +168,7 @@ copy_sources() {
 	set -f
 	for name in $("$SRC/scripts/kernel/fresh.sh" --names); do built+=(! -name "$name"); done
 	set +f
-	(cd "$SRC" && find "$@" -type f ! -name '.*' ! -path 'rust/sandbox/*' "${built[@]}" \
-		-exec cp -u --parents {} "$to/" \;)
+	(cd "$SRC" && find "$@" -type f ! -name '.*' "${built[@]}" -exec cp -u --parents {} "$to/" \;)
 }
 
 # is_user_mode KERNEL: whether it is user-mode Linux, which needs no QEMU.

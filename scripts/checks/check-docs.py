@@ -26,10 +26,10 @@ RST_LITERAL = re.compile(r"``([^`]+)``")
 MD_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 MD_LITERAL = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 # A path of ours: begins with a directory of the tree, and nothing else that looks like a pattern.
-OURS = re.compile(r"^(?:rust|include|scripts|tests|Documentation)/[\w./-]+$")
+OURS = re.compile(r"^(?:rust|include|scripts|tests|tools|Documentation)/(?!testing/)[\w./-]+$")
 NAME = re.compile(r"^(?:[\w:]+::)?(\w+)(?:\(\))?$")
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")
-COMMENT_PATH = re.compile(r"(?<![\w/.])((?:rust|scripts|tests|Documentation)/[\w/-]+\.(?:rs|py|sh|rst|md|mk|c|h))\b")
+COMMENT_PATH = re.compile(r"(?<![\w/.])((?:rust|scripts|tests|tools|Documentation)/[\w/-]+\.(?:rs|py|sh|rst|md|mk|c|h))\b")
 
 
 def defined(path, name):

@@ -21,7 +21,7 @@ CRATES = {
     "roce": "rust/roce",
     "rdma": "rust/rdma",
     "ferroce": "rust/driver",
-    "sandbox": "rust/sandbox/src",
+    "sandbox": "tools/ferroce-run/src",
 }
 # What the first component of a path may be. Ours are `crate`, `self` and `super`.
 MAY_USE = {

@@ -15,7 +15,7 @@ clean() {
 	local name options=()
 	set -f
 	for name in $NAMES; do options+=(-o -name "$name"); done
-	find rust tests -path rust/sandbox -prune -o -path tests/target -prune -o -type f \( "${options[@]:1}" \) \
+	find rust tests -path tests/target -prune -o -type f \( "${options[@]:1}" \) \
 		-exec rm -f {} + 2>/dev/null || true
 	rm -f rust/.built-for
 }

@@ -17,7 +17,7 @@ umask 022
 . "$(dirname "$0")/../lib.sh"
 
 TARGET=x86_64-unknown-linux-gnu
-MANIFEST=rust/sandbox/Cargo.toml
+MANIFEST=tools/ferroce-run/Cargo.toml
 LINKING=(--release --target "$TARGET" --manifest-path "$MANIFEST")
 
 # Modules of the stock kernel that a machine needs.
@@ -133,7 +133,7 @@ packed_module() {
 	kept=$SRC/build/sandbox/module-$(key "$1" "${PACKAGE_VERSION-}" "$(cd "$SRC" &&
 		find Kbuild Makefile include rust scripts/versions scripts/release/package.sh -type f ! -name '.*' \
 			! -name '*.o' ! -name '*.ko' ! -name '*.mod*' ! -name '*.rmeta' ! -name '*_generated.rs' \
-			! -path 'rust/sandbox/*' -exec sha256sum {} + | sort)")
+			-exec sha256sum {} + | sort)")
 	if [ ! -e "$kept/ferroce.ko" ]; then
 		rm -rf "$SRC"/build/sandbox/module-*
 		mkdir -p "$kept"
@@ -161,7 +161,7 @@ fi
 # made_of: what the directory is made of.
 made_of() {
 	(cd "$SRC" &&
-		find rust/sandbox tests/Cargo.lock scripts/{release/sandbox.sh,versions} -type f \
+		find tools/ferroce-run tests/Cargo.lock scripts/{release/sandbox.sh,versions} -type f \
 			-exec sha256sum {} + | sort)
 	sha256sum "$module" "$stock_module" | cut -c1-64
 	echo "$kernel $stock $provider"
