@@ -16,5 +16,6 @@ u64 ferroce_helper_fetch_add64(u64 *word, u64 add)
 
 void ferroce_helper_smp_store_release64(u64 *word, u64 value)
 {
+	/* The caller says with which load it pairs. */
 	smp_store_release(word, value);
 }

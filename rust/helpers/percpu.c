@@ -33,11 +33,13 @@ static DEFINE_MUTEX(ferroce_section_turn);
 void ferroce_helper_section_enter(u32 word)
 {
 	this_cpu_inc(ferroce_sections[word]);
+	/* The count is visible before the section reads: a wait that finds it 0 began before. */
 	smp_mb();
 }
 
 void ferroce_helper_section_leave(u32 word)
 {
+	/* What the section has read was read before the count is visible: it may be freed then. */
 	smp_mb();
 	this_cpu_inc(ferroce_sections[word]);
 }

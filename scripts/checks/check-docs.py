@@ -29,7 +29,9 @@ MD_LITERAL = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 OURS = re.compile(r"^(?:rust|include|scripts|tests|tools|Documentation)/(?!testing/)[\w./-]+$")
 NAME = re.compile(r"^(?:[\w:]+::)?(\w+)(?:\(\))?$")
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")
-COMMENT_PATH = re.compile(r"(?<![\w/.])((?:rust|scripts|tests|tools|Documentation)/[\w/-]+\.(?:rs|py|sh|rst|md|mk|c|h))\b")
+COMMENT_PATH = re.compile(
+    r"(?<![\w/.])((?:rust|scripts|tests|tools|Documentation)/[\w/-]+\.(?:rs|py|sh|rst|md|mk|c|h))\b"
+)
 
 
 def defined(path, name):
