@@ -62,7 +62,7 @@ steps() {
 	for file in tests/vm/*/*.sh; do vm_steps "$file"; done | sample
 }
 
-# sample: of the steps of standard input those that SAMPLE chooses; all of them if it is empty.
+# sample: filters standard input: keeps the steps that SAMPLE selects; all of them if it is empty.
 sample() {
 	local all name rest script count turn suites=0
 	[ -n "$SAMPLE" ] || { cat; return; }

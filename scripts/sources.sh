@@ -31,8 +31,8 @@ hashed() {
 	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' | xargs -0 sha256sum 2>/dev/null || :
 }
 
-# sources REACHED HASHED NAME: a name for what the result of this step is a result of, from what the functions above
-# say; nothing where git does not know.
+# sources REACHED HASHED NAME: the cache key of a step, a hash of its inputs, from the output of the functions above;
+# nothing without git.
 sources() {
 	local script=
 	[ -n "$2" ] || return 0

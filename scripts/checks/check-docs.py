@@ -25,7 +25,7 @@ RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")
 MD_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 MD_LITERAL = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-# A path of ours: begins with a directory of the tree, and nothing else that looks like a pattern.
+# A path in the repository: a known top folder, no wildcards.
 OURS = re.compile(r"^(?:rust|include|scripts|tests|tools|Documentation)/(?!testing/)[\w./-]+$")
 NAME = re.compile(r"^(?:[\w:]+::)?(\w+)(?:\(\))?$")
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")

@@ -23,8 +23,8 @@ machine_kernel() {
 		;;
 	kcsan)
 		MACHINE_MEMORY=${VM_MEMORY:-2G} BOOT_SECONDS=300
-		# An access that is watched waits for another, which comes late under emulation; so more of
-		# them wait, for longer. With what is usual, no race is seen, not even the kernel's own.
+		# A watched access waits for a second one, which comes late under emulation. So watch more of
+		# them, for longer: KCSAN's defaults find no race under emulation, not even the kernel's own.
 		MACHINE_CMDLINE="$MACHINE_CMDLINE kcsan.early_enable=1 kcsan.skip_watch=400
 			kcsan.udelay_task=400 kcsan.udelay_interrupt=150"
 		;;

@@ -137,7 +137,7 @@ pub enum Topology {
 pub struct Impairment {
     /// Share of packets that get lost, 0 to 1.
     pub loss: f64,
-    /// How long each is held up, in microseconds.
+    /// Delay of each packet, in microseconds.
     pub delay: u32,
     /// Share of packets that overtake others, 0 to 1. Needs a delay.
     pub reorder: f64,

@@ -29,7 +29,7 @@ pub fn start(reaper: &Arc<Reaper>) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs one command. A caller that says nothing sensible is hung up on.
+/// Runs one command. Closes the connection on a malformed request.
 fn serve(mut stream: TcpStream, reaper: &Reaper) -> Option<()> {
     let command: Command = receive(&mut stream).ok()??;
     let output = Output::new(stream.try_clone().ok()?);

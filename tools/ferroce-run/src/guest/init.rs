@@ -105,7 +105,7 @@ fn work(
     Ok(outcome)
 }
 
-/// No process is limited in the memory that it pins, and their number is.
+/// Lifts `RLIMIT_MEMLOCK`, and limits the number of threads.
 fn set_limits() {
     let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
     let _ = fs::write("/proc/sys/kernel/threads-max", MOST_THREADS);

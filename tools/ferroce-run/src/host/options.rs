@@ -16,35 +16,35 @@ use crate::channel::job::{DeviceType, Impairment, Topology};
 /// files: neither root nor KVM nor a kernel module is needed.
 ///
 /// COMMAND starts in the caller's working directory, with its environment, standard streams and signals, and
-/// ferroce-run returns its exit code. What COMMAND writes below the working directory stays; all else is thrown away.
+/// ferroce-run returns its exit code. Changes below the working directory are kept, all others are discarded.
 ///
-/// Exit codes of ferroce-run's own: 123 no RDMA was used (--require-rdma), 124 time is up, 125 a fault of ferroce-run
-/// or of the machine, 126 COMMAND cannot be executed, 127 there is no COMMAND, 128+N COMMAND was ended by signal N.
+/// Exit codes of ferroce-run: 123 RDMA was not used (--require-rdma), 124 timeout, 125 ferroce-run or the machine
+/// failed, 126 COMMAND cannot be executed, 127 COMMAND was not found, 128+N signal N ended COMMAND.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "ferroce-run", version = env!("FERROCE_VERSION"), max_term_width = 100, args_override_self = true)]
 pub struct Options {
-    /// What is joined to what: one device, two in two network namespaces, or several machines.
+    /// One device, two devices in two network namespaces, or several machines.
     #[arg(long, value_enum, default_value = "single")]
     pub topology: Topology,
 
-    /// Machines of --topology nodes.
+    /// Number of machines of --topology nodes.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub nodes: u32,
 
-    /// What the machines but the first run, as a line for sh; the last one given holds for all that follow. They are
-    /// stopped when COMMAND has ended. Without this, every machine runs COMMAND.
+    /// Command line for sh that the second machine runs; given again, the third, and so on. The last one also holds for
+    /// the machines after it. They are stopped when COMMAND ends. Without this option, every machine runs COMMAND.
     #[arg(long, value_name = "LINE")]
     pub node_command: Vec<String>,
 
-    /// What the machine runs on; kvm and tcg need QEMU [default: the first that starts].
+    /// How the machine is run; kvm and tcg need QEMU [default: the first that starts].
     #[arg(long, value_enum)]
     pub engine: Option<MachineEngine>,
 
-    /// Name of the RDMA device, and of the peer's [default: fr0,fr1 or rxe0,rxe1].
+    /// Names of the RDMA device and of the peer's device [default: fr0,fr1 or rxe0,rxe1].
     #[arg(long, value_name = "NAME[,PEER]", value_parser = devices)]
     pub device: Option<Devices>,
 
-    /// The type of the devices.
+    /// Type of the RDMA devices.
     #[arg(long, value_enum, default_value = "ferroce")]
     pub driver: DeviceType,
 
@@ -52,71 +52,71 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 4200, value_parser = mtu())]
     pub mtu: u32,
 
-    /// Share of packets that the wire loses, as `1%` or `0.01`.
+    /// Fraction of packets that are lost, such as `1%` or `0.01`.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0", hide_default_value = true)]
     pub loss: f64,
 
-    /// How long the wire holds packets up, as `1ms`.
+    /// Delay of each packet, such as `1ms`.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", hide_default_value = true)]
     pub delay: Duration,
 
-    /// Share of packets that overtake others; needs --delay.
+    /// Fraction of packets that are not delayed, and so overtake others; needs --delay.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0", hide_default_value = true)]
     pub reorder: f64,
 
-    /// Processors of a machine [default: those of this one, 8 at most].
+    /// Processors of each machine [default: as many as this one has, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     pub cpus: Option<u32>,
 
-    /// Memory of a machine. Only what is used is taken.
+    /// Memory of each machine, allocated when it is used.
     #[arg(long, value_name = "SIZE", value_parser = memory, default_value = "2G")]
     pub memory: u64,
 
-    /// Stops everything after this time, and returns 124.
+    /// Stops all machines after this time, and exits with 124.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
 
-    /// One more directory in which files stay.
+    /// Another directory in which changes are kept; may be given several times.
     #[arg(long, value_name = "DIR")]
     pub write: Vec<PathBuf>,
 
-    /// The user that COMMAND runs as: the machine's root, or one with the caller's ids.
+    /// User that COMMAND runs as: root of the machine, or a user with the caller's ids.
     #[arg(long, value_enum, default_value = "root")]
     pub user: Who,
 
-    /// Writes the log of the machine's kernel here.
+    /// Writes the kernel log of the machine to this file.
     #[arg(long, value_name = "FILE")]
     pub dmesg: Option<PathBuf>,
 
-    /// Writes the result here as TAP: what COMMAND prints, if that is TAP, or COMMAND as one test.
+    /// Writes the result to this file as TAP: COMMAND's own output if that is TAP, else COMMAND as one test.
     #[arg(long, value_name = "FILE")]
     pub tap: Option<PathBuf>,
 
-    /// The same as JUnit has it.
+    /// Writes the result to this file as JUnit XML.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Writes the packets of the first machine's network device here.
+    /// Captures the packets of the first machine's network device in this file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 
-    /// At the end, prints the packets and bytes that each RDMA device has sent and received.
+    /// Prints how many packets and bytes each RDMA device has sent and received.
     #[arg(long)]
     pub stats: bool,
 
-    /// Fails, with exit code 123, if no RDMA device has received any packet but those of the connection manager.
+    /// Exits with 123 if no RDMA device has received packets other than those of the connection manager.
     #[arg(long)]
     pub require_rdma: bool,
 
-    /// After COMMAND, starts a shell in the same machine.
+    /// Starts a shell in the machine after COMMAND has ended.
     #[arg(long)]
     pub keep: bool,
 
-    /// Says what this machine lacks for all this, and what to do.
+    /// Checks the requirements on this machine, and says how to meet them.
     #[arg(long, exclusive = true)]
     pub doctor: bool,
 
-    /// What to run, and its arguments.
+    /// The command and its arguments.
     #[arg(
         value_name = "COMMAND",
         trailing_var_arg = true,
@@ -139,14 +139,14 @@ pub enum Who {
 }
 
 impl Options {
-    /// What no single option can be wrong about.
+    /// Checks combinations of options.
     pub fn check(&self) -> Result<()> {
         let impairment = self.impairment();
         if impairment.is_some() && self.topology == Topology::Single {
-            bail!("one device has no wire to impair: add --topology netns or nodes");
+            bail!("--loss, --delay and --reorder need a network: add --topology netns or nodes");
         }
         if impairment.reorder > 0.0 && impairment.delay == 0 {
-            bail!("packets can only overtake those that are held up: add --delay");
+            bail!("--reorder lets packets overtake delayed ones: add --delay");
         }
         if !self.node_command.is_empty() && self.topology != Topology::Nodes {
             bail!("--node-command needs --topology nodes");
@@ -154,7 +154,7 @@ impl Options {
         Ok(())
     }
 
-    /// What the wire does to packets.
+    /// Returns what happens to packets on the wire.
     pub fn impairment(&self) -> Impairment {
         Impairment {
             loss: self.loss,
@@ -163,7 +163,7 @@ impl Options {
         }
     }
 
-    /// How many machines there are.
+    /// Returns the number of machines.
     pub fn machines(&self) -> u32 {
         match self.topology {
             Topology::Nodes => self.nodes,

@@ -60,7 +60,7 @@ impl Stream {
             }
         };
         match self.to {
-            // Rust's own buffers its lines; a command that flushes means it.
+            // `Stdout` is line-buffered; flush, so that partial lines appear.
             To::Stdout => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(bytes)?;

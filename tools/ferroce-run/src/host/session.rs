@@ -241,7 +241,7 @@ impl Setup<'_> {
         let result = session.follow(end, events);
         session.stop();
         let result = result.map(|code| conclude(self.options, &session.traffic(), code, say));
-        // What these machines have said is not for those that follow; signals are.
+        // Drop queued messages, and keep signals for the next engine.
         let signals: Vec<Event> = events
             .try_iter()
             .filter(|event| matches!(event, Event::Signal(_)))
@@ -278,7 +278,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Starts one more machine. What is asked of one only is asked of the first.
+    /// Starts another machine. Options for a single machine apply to the first.
     fn add(
         &mut self,
         setup: &Setup<'_>,
@@ -443,8 +443,7 @@ impl Session {
             .fold(String::new(), |text, line| text + "\n    " + line)
     }
 
-    /// Passes a signal on to the command. If it is the second that asks for an end, that is the end: returns the exit
-    /// code.
+    /// Passes a signal on to the command. A second termination signal aborts the session: returns the exit code.
     fn signal(&self, signal: i32, started: bool, stops: &mut u32) -> Option<i32> {
         if signal == SIGWINCH {
             if let (Some(window), Some(first)) = (stdin::window(), self.nodes.first()) {
