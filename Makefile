@@ -60,6 +60,9 @@ quick: ## build, check the sources, run host tests and one machine: 90 seconds
 check-long: ## run every test, and those that take hours
 	@set -f; scripts/check.sh --long $(CHECK)
 
+times: ## show what the steps of the last make check cost; one that has grown by half fails
+	@scripts/times.py
+
 doc: ## make HTML of the pages and of the crates that are no module, in build/doc
 	@scripts/doc.sh
 
@@ -103,4 +106,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long doc fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long times doc fuzz demo bench profile vm kernels clean help
