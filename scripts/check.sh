@@ -13,7 +13,7 @@
 #	# quick: TOPOLOGY=single KERNEL=uml      only with --quick; its name ends in :quick1, ...
 #
 # Without PATTERN and --long, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with several
-# `# vm:` lines every other run, every other suite, a script without a number, and every other `sampled` step.
+# `# vm:` lines every other run, every other suite, a script without a number, and one of the `sampled` steps.
 #
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings, but for those that name
 # KERNEL=stock; but of user-mode Linux there are no two machines. Those that need no other driver also run with
@@ -45,7 +45,8 @@ esac
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
 	local file
-	awk -v long="$LONG" -v quick="$QUICK" -v sample="$SAMPLE" '
+	awk -v long="$LONG" -v quick="$QUICK" -v sample="$SAMPLE" \
+		-v turns="$(grep -cE '^[^# ]+ +sampled ' scripts/checks/steps)" '
 		/^(#|$)/ { next }
 		{
 			name = $1
@@ -57,7 +58,7 @@ steps() {
 		quick && kind !~ /quick/ { next }
 		!quick && kind == "only-quick" { next }
 		!long && kind == "long" { next }
-		kind == "sampled" && sample != "" && (turn++ + sample) % 2 { next }
+		kind == "sampled" && sample != "" && (turn++ + sample) % turns { next }
 		{ print name, "others", $0 }' scripts/checks/steps
 	for file in tests/vm/*/*.sh; do vm_steps "$file"; done | sample
 }
