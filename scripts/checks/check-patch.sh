@@ -13,9 +13,6 @@ cd "$SRC"
 kernel=$(scripts/kernel/kernel.sh)
 ignored=PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE,VOLATILE,EMBEDDED_FUNCTION_NAME,MULTIPLE_ASSIGNMENTS,MSLEEP
 ignored+=,MACRO_WITH_FLOW_CONTROL
-failed=0
-while read -r file; do
-	perl "$kernel/build/scripts/checkpatch.pl" --strict --no-tree --terse --no-summary --show-types --quiet \
-		--max-line-length=120 --ignore "$ignored" -f "$file" || failed=1
-done < <(find include rust/helpers tests/module -name '*.[ch]' ! -name '*.mod.c')
-exit "$failed"
+mapfile -t files < <(find include rust/helpers tests/module -name '*.[ch]' ! -name '*.mod.c')
+exec perl "$kernel/build/scripts/checkpatch.pl" --strict --no-tree --terse --no-summary --show-types --quiet \
+	--max-line-length=120 --ignore "$ignored" -f "${files[@]}"
