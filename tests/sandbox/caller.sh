@@ -363,7 +363,7 @@ check "a fork bomb ends" fork_bomb_ends
 check "a daemon ends with the command" daemon_ends
 check "a kernel that is killed is told" kernel_dies
 check "nothing outlives a caller that is killed" caller_dies
-check "one device has no wire" says 125 'no wire' run --loss 1% -- true
+check "one device has no wire" says 125 'need a network' run --loss 1% -- true
 check "an option that is not there" says 125 "unexpected argument '--nonsense'" ferroce-run --nonsense -- true
 check "no command" says 125 COMMAND ferroce-run
 if [ -e /dev/kvm ]; then
