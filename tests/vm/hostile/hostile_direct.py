@@ -22,15 +22,16 @@ import struct
 import sys
 import time
 
+import comp_cntr
 import ring_direct as direct
 import ring_rxe as rxe
 import uverbs
 from counters import counter
 from hostile import WILD, healthy
 from hostile_hand import RC, UC, UD, device_path
-from raw import ERR, RTS, SQE, RawContext, RawQueue, RawRing
+from raw import ERR, RESET, RTS, SQE, RawContext, RawQueue, RawRing
 from rc import DEVICE, SLOWNESS, context, eventually
-from tap import equal, run, true
+from tap import equal, needs_core, run, true
 from verbs import resources
 
 SEED = int(os.environ.get("SEED", "4791"))
@@ -195,6 +196,20 @@ def not_asked_for():
     queue = RawQueue().promised()
     true(looks() - before <= 2, "looks at the queue of one that asked")
     queue.context.close()
+
+
+def counted():
+    """A queue with a completion counter is promised nothing: its process may wait for the counter, and poll nothing"""
+    needs_core(comp_cntr.CORE, comp_cntr.LACK)
+    queue = RawQueue()
+    queue.modify(RESET)
+    error, handle = uverbs.create_comp_cntr(queue.context.descriptor)
+    equal(error, 0, "create a counter")
+    equal(uverbs.attach_comp_cntr(queue.context.descriptor, queue.qp, handle, uverbs.CNTR_WRITE), 0, "attach it")
+    queue.connect()
+    queue.fail()
+    true(not queue.stream(8000), "the kernel promises to look at the queue")
+    queue.close()
 
 
 def own_word():
@@ -511,8 +526,8 @@ def scribbled():
     healthy()
 
 
-TESTS = [negotiation, without_request, side_by_side, mappings, not_asked_for, own_word, look, promise_only, ends,
-         passed_on, scribbled]
+TESTS = [negotiation, without_request, side_by_side, mappings, not_asked_for, counted, own_word, look, promise_only,
+         ends, passed_on, scribbled]
 
 if __name__ == "__main__":
     context()

@@ -18,7 +18,7 @@ from hostile_hand import MAP_SHARED, PROT_READ, PROT_WRITE, RC, STEPS, UC, UD, d
 from tap import true
 from ud import QKEY, gid_bytes
 
-RTS, SQE, ERR = 3, 5, 6
+RESET, RTS, SQE, ERR = 0, 3, 5, 6
 WRITE, SEND, NONE = 0, 2, 0xEE
 SIGNALED = 2
 PSN = 0x1000
