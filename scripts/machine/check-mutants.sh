@@ -34,6 +34,8 @@ run() {
 finds() {
 	local step words rc=0
 	step=$(head_of Step "$1") words=$(head_of Test "$1")
+	# No words are in every failure, also that of a patch that does not compile.
+	[ -n "$words" ] || { echo "$1 names no test" >"$LOG"; return 1; }
 	logged patch --no-backup-if-mismatch -p1 -i "$1" || return
 	if (cd "$tree/source" && run "$step"); then rc=1; fi
 	grep -E '^ *\|? *not ok |^test .*FAILED|^    [a-z_:]+$|panicked' "$LOG" | grep -qF -- "$words" || rc=1
