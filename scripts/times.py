@@ -4,7 +4,8 @@
 
 The most expensive come first. A step whose processor time has grown by half fails: relative to the other steps, since
 the machine may be slower. --record takes the measured times over into scripts/checks/times; steps that were not run
-keep theirs. Seconds that a step waits for another machine or for a timer are no processor time, and only shown.
+keep theirs. Seconds that a step waits for another machine or for a timer are no processor time, and only shown; nor is
+what runs in a container, which is no child of the step (suites, sandbox).
 """
 
 import argparse

@@ -144,13 +144,17 @@ for kernel in "${chosen[@]}"; do
 done
 echo "# kernels: ${chosen[*]}; short suite:" $SUITE_SCRIPTS
 # As many at once as there are processors. What each prints is shown when it ends.
-for kernel in "${chosen[@]}"; do
-	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
-	{
-		try_kernel "${kernel%%/*}" "${kernel#*/}" >"$LOGS/${kernel/\//-}.tap"
-		cat "$LOGS/${kernel/\//-}.tap"
-	} &
-done | {
+{
+	for kernel in "${chosen[@]}"; do
+		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+		{
+			try_kernel "${kernel%%/*}" "${kernel#*/}" >"$LOGS/${kernel/\//-}.tap"
+			cat "$LOGS/${kernel/\//-}.tap"
+		} &
+	done
+	# The time of a job counts only if it was waited for.
+	wait
+} | {
 	number=0
 	while IFS= read -r line; do
 		[[ ! $line =~ ^(not\ )?ok\  ]] || line="${BASH_REMATCH[0]}$((++number)) ${line#"${BASH_REMATCH[0]}"}"
