@@ -171,6 +171,9 @@ copy_sources() {
 	(cd "$SRC" && find "$@" -type f ! -name '.*' "${built[@]}" -exec cp -u --parents {} "$to/" \;)
 }
 
+# vm_script NAME: the script of that name in a folder of tests/vm, below SRC.
+vm_script() { (cd "$SRC" && echo tests/vm/*/"$1.sh"); }
+
 # is_user_mode KERNEL: whether it is user-mode Linux, which needs no QEMU.
 is_user_mode() {
 	case $1 in

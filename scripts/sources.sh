@@ -36,7 +36,7 @@ hashed() {
 sources() {
 	local script=
 	[ -n "$2" ] || return 0
-	case $3 in vm/*) script=${3%%:*} script=$(echo tests/vm/*/"${script#vm/}.sh") ;; esac
+	case $3 in vm/*) script=${3%%:*} script=$(vm_script "${script#vm/}") ;; esac
 	key "${KVER-} ${FLAVOUR-} ${GUEST-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-}" \
 		"${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
 		"$(awk -v script="$script" '

@@ -64,7 +64,7 @@ step() {
 
 # run SCRIPT: with the settings of its first run.
 run() {
-	local file; file=$(echo "$SRC"/tests/vm/*/"$1.sh")
+	local file=$SRC/$(vm_script "$1")
 	env $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') \
 		"$SRC/scripts/vm.sh" "$file"
 }

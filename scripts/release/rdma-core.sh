@@ -23,7 +23,7 @@ run() {
 	case $3 in examples | perftest-matrix) topology=netns ;; esac
 	say RUN "$*"
 	env GUEST="$1" DRIVER="$2" TOPOLOGY="$topology" VM_TIMEOUT=3600 VM_ENV=CONNECTIONS=200 \
-		scripts/vm.sh -k uml "tests/vm/suites/$3.sh" >"$log" 2>&1 </dev/null || rc=$?
+		scripts/vm.sh -k uml "$(vm_script "$3")" >"$log" 2>&1 </dev/null || rc=$?
 	echo "exit code $rc" >>"$log"
 }
 
