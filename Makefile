@@ -17,7 +17,8 @@ CLANG = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y $(KDIR)/include/config/auto.c
 all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel/kernel-needs.sh $(KDIR)
-	@flock -n -E 75 Kbuild sh -ec 'mode=$$(scripts/kernel/rust-mode.sh $(KDIR)); [ -z "$$mode" ] || scripts/kernel/rust-tree.sh; \
+	@flock -n -E 75 Kbuild sh -ec 'mode=$$(scripts/kernel/rust-mode.sh $(KDIR)); \
+		[ -z "$$mode" ] || scripts/kernel/rust-tree.sh; \
 		scripts/kernel/fresh.sh $(KDIR); exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $$mode modules' || { \
 		[ $$? != 75 ] || echo 'ferroce: another build runs in this tree; wait for its end' >&2; exit 1; }
 	cp rust/ferroce.ko .
@@ -106,4 +107,5 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long times doc fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb sandbox release clippy fmt fmt-check check quick check-long times doc fuzz demo bench profile vm \
+	kernels clean help

@@ -10,10 +10,10 @@
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
 #	# vm: TOPOLOGY=single KERNEL=umdebug     on a debug kernel
 #	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...; SEED is new
-#	# quick: TOPOLOGY=single KERNEL=uml      only with --quick; its name ends in :quick1, ...
+#	# quick: TOPOLOGY=single KERNEL=umdebug  only with --quick; its name ends in :quick1, ...
 #
-# Without PATTERN and --long, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with several
-# `# vm:` lines every other run, every other suite, a script without a number, and one of the `sampled` steps.
+# Without an option or PATTERN, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with
+# several `# vm:` lines every other run, every other suite, a script without a number, and one of the `sampled` steps.
 #
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings, but for those that name
 # KERNEL=stock; but of user-mode Linux there are no two machines. Those that need no other driver also run with
@@ -34,6 +34,8 @@ cd "$SRC"
 LOGS=$SRC/build/check
 SKIPPED=77
 OWN_KERNEL=' KERNEL=(debug|kcsan|umdebug) '
+# Steps that boot the stock kernel, or look at the module for it.
+STOCK_MODULE='scripts/vm[.]sh|check-(frames|module|panics)[.]sh'
 SAMPLE=${SAMPLE:-$(($(date +%s) / 86400))}
 LONG='' QUICK=''
 case ${1-} in
@@ -51,8 +53,8 @@ steps() {
 		{
 			name = $1
 			sub(/^[^ ]+ +/, "")
-			kind = /^(long|sampled|quick|only-quick) / ? $1 : ""
-			sub(/^(long|sampled|quick|only-quick) +/, "")
+			kind = ""
+			if (/^(long|sampled|quick|only-quick) /) { kind = $1; sub(/^[^ ]+ +/, "") }
 			sub(/^@ /, "scripts/root/in-root.sh ")
 		}
 		quick && kind !~ /quick/ { next }
@@ -232,8 +234,10 @@ remember() {
 
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
-prepare() {
-	[ -z "$QUICK" ] || return 0
+prepare() { # STEPS
+	awk -v stock="$STOCK_MODULE" -v own="$OWN_KERNEL" '
+		$0 ~ stock && $0 !~ own { found = 1 }
+		END { exit !found }' <<<"$1" || return 0
 	scripts/kernel/kernel.sh >/dev/null
 	scripts/root/image.sh >/dev/null
 	run_step build scripts/build.sh
@@ -281,7 +285,7 @@ HASHED=$(hashed)
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)
-prepare
+prepare "$chosen"
 alone_steps=()
 # Steps on kernels of our own come last: these are built meanwhile.
 own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)

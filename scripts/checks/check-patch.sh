@@ -14,5 +14,5 @@ kernel=$(scripts/kernel/kernel.sh)
 ignored=PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE,VOLATILE,EMBEDDED_FUNCTION_NAME,MULTIPLE_ASSIGNMENTS,MSLEEP
 ignored+=,MACRO_WITH_FLOW_CONTROL
 mapfile -t files < <(find include rust/helpers tests/module -name '*.[ch]' ! -name '*.mod.c')
-exec perl "$kernel/build/scripts/checkpatch.pl" --strict --no-tree --terse --no-summary --show-types --quiet \
-	--max-line-length=120 --ignore "$ignored" -f "${files[@]}"
+exec scripts/root/in-root.sh perl "$kernel/build/scripts/checkpatch.pl" --strict --no-tree --terse --no-summary \
+	--show-types --quiet --max-line-length=120 --ignore "$ignored" -f "${files[@]}"
