@@ -128,7 +128,7 @@ netdev() {
 show() {
 	local prefix=
 	[ "$TOPOLOGY" != pair ] || prefix="[$1] "
-	tail -n +1 -s 0.05 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
+	tail -n +1 -s 0.2 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
 }
 
 # last_words CONSOLE: from the first complaint on, or the end. User mode complains about itself while it boots.

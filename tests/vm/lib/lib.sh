@@ -65,7 +65,7 @@ vm_set_up() {
 		fi
 		ip link set eth0 address "52:54:00:00:00:0$NODE" mtu "$MTU"
 		address eth0 "$ADDR" "$ADDR6"
-		until [ "$(</sys/class/net/eth0/carrier)" = 1 ]; do sleep 0.05; done
+		until [ "$(</sys/class/net/eth0/carrier)" = 1 ]; do pause 0.05; done
 		set_up_device
 		barrier
 		;;
@@ -167,7 +167,7 @@ gid_index() {
 			read -r text 2>/dev/null <"/sys/class/infiniband/$1/ports/1/gids/$i" || continue
 			[ "$text" = "$gid" ] && { echo "$i"; return; }
 		done
-		sleep 0.05
+		pause 0.05
 	done
 	echo "# $1 has no GID for $2 after 20 s" >&2
 	return 1
@@ -319,7 +319,7 @@ barrier() {
 	fi
 	for try in {1..1200}; do
 		{ read -r line <"/dev/tcp/$PEER_ADDR/$BARRIER_PORT"; } 2>/dev/null && return
-		sleep 0.1
+		pause 0.1
 	done
 	echo "# the other machine did not come to the barrier"
 	return 1
@@ -327,7 +327,7 @@ barrier() {
 
 # cm_listens [COMMAND...]: whether an identifier of the connection manager listens, as `rdma` (run by the command, if
 # any) shows it. The core reports LISTEN shortly before it accepts, and rejects connections in between.
-cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
+cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && pause 0.1; }
 
 # mckey_joined: whether the mckey that writes to /tmp/server has joined its group and posted its receives.
 mckey_joined() { grep -q 'joined dgid' /tmp/server; }
@@ -338,7 +338,7 @@ await_listener() {
 	[ -z "${REVERSE-}" ] || where=(at_peer)
 	for try in {1..600}; do
 		[ -z "$("${where[@]}" ss -Hltn "sport = :$1")" ] || return 0
-		sleep 0.05
+		pause 0.05
 	done
 	echo "# nobody listens on port $1 after 30 s"
 	return 1
@@ -426,7 +426,7 @@ managed() {
 	pid=$!
 	for try in {1..600}; do
 		! cm_listens || break
-		sleep 0.05
+		pause 0.05
 	done
 	at_peer timeout "$TRAFFIC_SECONDS" $3 >/tmp/client 2>&1 || rc_client=$?
 	wait "$pid" || rc_server=$?

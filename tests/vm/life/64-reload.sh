@@ -18,7 +18,7 @@ again() {
 	within 30 not pgrep -x rping || return
 	rdma link del "$DEV" && rmmod ferroce && load_driver ferroce && ip link set eth0 up || return
 	address eth0 "$ADDR" "$ADDR6" 2>/dev/null
-	until [ "$(</sys/class/net/eth0/carrier)" = 1 ]; do sleep 0.05; done
+	until [ "$(</sys/class/net/eth0/carrier)" = 1 ]; do pause 0.05; done
 	add_device "$DEV" ferroce eth0 && gid_index "$DEV" "$ADDR" >/dev/null
 }
 
