@@ -109,10 +109,8 @@ def each_failure(make, unmake, other=()):
             with Injection(0 if COPIES else number):
                 unmake(made)
         else:
+            # Objects are counted at the end: what one failure leaves is still there, and the count takes two processes.
             equal(pinned(), before[0], "memory pinned after a failure")
-            if COPIES:
-                # With COPIES there are few failures; this check is slow.
-                equal(resources(), before[1], "objects after a failure")
         if not injection.happened:
             equal((pinned(), resources()), before, "memory and objects after all failures")
             true(made is not None, "nothing failed, but nothing was created")
