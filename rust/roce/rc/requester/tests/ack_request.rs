@@ -3,7 +3,13 @@
 //! ACK requests and probes in the sparse mode.
 
 use super::*;
-use crate::wr::LocalOp;
+use crate::{
+    congestion::{
+        dcqcn::DcqcnConfig,
+        pacer::Rate, //
+    },
+    wr::LocalOp, //
+};
 
 const ADD: SendOp = SendOp::Atomic {
     remote: at(0x1000),
@@ -218,6 +224,21 @@ fn a_message_behind_which_a_registration_fails_is_probed() {
         .requester
         .perform_local(|_, _| Err(WcStatus::MwBindErr));
     assert_eq!(bench.transmit_sparse(), [probe(100)]);
+}
+
+#[test]
+fn a_message_whose_successor_a_rate_may_hold_back_requests_its_ack() {
+    let mut bench = with_long_timeout();
+    let algorithm = Algorithm::Dcqcn(DcqcnConfig::new(Rate::from_mbit_s(20)));
+    *bench.requester.congestion() = congestion::Sender::new(algorithm, u32::MAX);
+    let two = |bench: &mut Bench| {
+        bench.post(SEND, 8);
+        bench.post(SEND, 8);
+        bench.psns_with_ack_request()
+    };
+    assert_eq!(two(&mut bench), [101], "the rate is that of the link");
+    bench.requester.congestion().on_cnp(bench.now);
+    assert_eq!(two(&mut bench), [102, 103]);
 }
 
 #[test]

@@ -433,6 +433,20 @@ fn a_request_that_waits_for_memory_does_not_delay_earlier_acks() {
 }
 
 #[test]
+fn an_ack_in_place_of_an_unsent_nak_is_sent_once() {
+    let mut bench = Bench::new();
+    let first = send(Position::Only, 100, 8);
+    bench.receive(first).unwrap();
+    bench.post(8);
+    bench.receive(first).unwrap();
+    assert_eq!(bench.transmit(), [ack(100)], "not the RNR NAK");
+    bench.host.absent = true;
+    let late = write(Position::Only, 101, 8).with_reth(0x1000, 8);
+    assert_eq!(bench.deliver(late), Ok(Taken::Paused));
+    assert_eq!(bench.transmit(), [], "the wait needs no other ACK");
+}
+
+#[test]
 fn a_read_that_waits_for_memory_does_not_delay_earlier_acks() {
     let mut bench = Bench::new();
     read_of_absent_memory(&mut bench, 101);
