@@ -341,6 +341,19 @@ def srq_goes():
         status(sender, e.IBV_WC_REM_INV_REQ_ERR, "to the one that is gone")
 
 
+def numbers():
+    """The number of an SRQ that has gone is not given to the next one"""
+    given = []
+    domain = open_domain()
+    for _ in range(8):
+        queue = Queue(domain)
+        given.append(queue.number)
+        queue.close()
+    domain.close()
+    # They are given in order, so a number comes again only after all others.
+    equal(given, sorted(set(given)), "numbers")
+
+
 def srq_goes_within():
     """An SRQ is destroyed within a message: the sender learns it, and the SRQ's CQ gets nothing"""
     with domain_of() as (domain, queue), connected(domain, **QUICK) as (sender, _):
@@ -495,4 +508,5 @@ def dead_process():
 
 if __name__ == "__main__":
     run([each_srq, several_initiators, remote_memory, foreign_memory, no_such_srq, empty, too_long, no_queues, listed,
-         drained, flush, other_service, srq_goes, srq_goes_within, busy_domain, files, second_process, dead_process])
+         drained, flush, other_service, srq_goes, numbers, srq_goes_within, busy_domain, files, second_process,
+         dead_process])
