@@ -238,3 +238,40 @@ fn a_request_that_is_repeated_causes_one_rnr_nak() {
     assert_eq!((stats.sequence_naks, stats.rnr_naks), (1, 1), "{stats:?}");
     assert_eq!(pair.hosts[B].frames_kept(), 3);
 }
+
+#[test]
+fn what_is_kept_behind_an_rnr_nak_causes_no_other() {
+    // The first packet is late, not lost, and there is a receive for its message only.
+    let mut pair = Pair::new(Setup {
+        min_rnr_timer: 7,
+        faults: Faults {
+            delay: Duration::from_micros(10),
+            ..Faults::default()
+        },
+        ..setup(Some(WAIT), 0)
+    });
+    let mut is_late = false;
+    let first = pair.hosts[A].requester.psn().get();
+    pair.net.fault_hook = Some(Box::new(move |sent| {
+        match is_data(sent, first) && !is_late {
+            true => {
+                is_late = true;
+                Fate::Late(Duration::from_micros(50))
+            }
+            false => Fate::Pass,
+        }
+    }));
+    let bytes = pattern(1, 1000);
+    for _ in 0..4 {
+        pair.send(A, &bytes, None);
+    }
+    let start = pair.now;
+    // There is one more receive when the peer repeats the second message, after 120 us: sooner than a gap is reported.
+    for micros in [100, 280] {
+        pair.receive(B, bytes.len());
+        pair.drive_until(start.saturating_add(Duration::from_micros(micros)));
+        let stats = pair.hosts[B].responder.take_stats();
+        assert_eq!((stats.sequence_naks, stats.rnr_naks), (0, 1), "{stats:?}");
+    }
+    assert_eq!(pair.hosts[B].frames_kept(), 3);
+}
