@@ -8,8 +8,8 @@
 #
 # Also run with the drivers exchanged. A kernel with KASAN would show writes into the wrong device.
 #
-# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
-# vm: TOPOLOGY=netns DRIVER=rxe PEER_DRIVER=ferroce
+# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe KERNEL=umdebug
+# vm: TOPOLOGY=netns DRIVER=rxe PEER_DRIVER=ferroce KERNEL=umdebug
 
 . "$VM_LIB"
 

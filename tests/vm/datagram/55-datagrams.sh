@@ -4,9 +4,9 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]: the device itself, a device in namespace b, or one on another machine
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # vm: TOPOLOGY=pair PEER_DRIVER=rxe
 
 . "$VM_LIB"

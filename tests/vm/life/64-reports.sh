@@ -8,7 +8,7 @@
 #	d0 [D], t0 [T] ------ t1 [U]      a dummy; tunnels over v0 and v1
 #	c0 [frc] ------ c1 [frd]          with the bridge of switch.sh between them
 #
-# vm: TOPOLOGY=netns KERNEL=stock
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns VM_ENV=LOCAL_PATH=0
 
 . "$VM_LIB"

@@ -7,7 +7,6 @@
 #	w0                        ------ w1                             for single devices
 #
 # machine: VM_FILES=scripts/package/as-rxe.conf
-# vm: TOPOLOGY=netns
 # vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=uml
 

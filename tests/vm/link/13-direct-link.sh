@@ -7,7 +7,6 @@
 #	w0 [D, of type ferroce_direct] ------ w1
 #	x0                             ------ x1
 #
-# vm: TOPOLOGY=single
 # vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"

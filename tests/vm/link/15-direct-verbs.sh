@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single PROVIDER=direct
+# vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # vm: TOPOLOGY=single PROVIDER=present KERNEL=umdebug
 # long: TOPOLOGY=single PROVIDER=direct KERNEL=kcsan
 

@@ -4,7 +4,6 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; or one device, which talks to itself
 #
-# vm: TOPOLOGY=single PROVIDER=direct
 # vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # vm: TOPOLOGY=netns KERNEL=umdebug
 

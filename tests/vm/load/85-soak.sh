@@ -11,7 +11,7 @@
 # SOAK_SECONDS is the duration, SOAK_QPS the number of verified QPs, SEED seeds the random choices. These seconds are
 # the same on every kernel, those of VM_TIMEOUT are not: 1500 become 3000 on umdebug. Only debug has kmemleak.
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
 # long: TOPOLOGY=netns KERNEL=debug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
 

@@ -13,7 +13,7 @@
 #
 # SHARING=all measures all cases, otherwise those marked with an asterisk.
 #
-# vm: VM_PLUGIN=1 KERNEL=stock TOPOLOGY=netns VM_TIMEOUT=600
+# long: VM_PLUGIN=1 KERNEL=stock TOPOLOGY=netns VM_TIMEOUT=600
 # long: VM_PLUGIN=1 KERNEL=stock TOPOLOGY=netns VM_TIMEOUT=1800 VM_ENV=SHARING=all
 
 . "$VM_LIB"

@@ -4,7 +4,7 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
 cd "${VM_LIB%/*}" && exec python3 -c "

@@ -6,7 +6,7 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b
 #
 # machine: VM_FILES=tests/hardware.sh
-# vm: TOPOLOGY=netns VM_ENV=ONLY=*pingpong
+# vm: TOPOLOGY=netns VM_ENV=ONLY=*pingpong KERNEL=umdebug
 # long: TOPOLOGY=netns VM_TIMEOUT=1800
 
 . "$VM_LIB"

@@ -5,8 +5,8 @@
 #	single   v0 [DEV] ------ v1             the device talks to itself
 #	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b
 #
-# vm: TOPOLOGY=single
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=single KERNEL=umdebug
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 

@@ -7,7 +7,7 @@
 #	v0.5     ------ v1.5                  VLAN 5 on top; its addresses are GIDs of the same devices
 #	lo [X]                                in namespace c: the loopback device itself
 #
-# vm: TOPOLOGY=netns VM_TIMEOUT=1200
+# vm: TOPOLOGY=netns VM_TIMEOUT=1200 KERNEL=umdebug
 
 . "$VM_LIB"
 

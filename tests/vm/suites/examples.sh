@@ -8,7 +8,8 @@
 # CONNECTIONS is the number of connections that cmtime makes (1000).
 #
 # machine: VM_TIMEOUT=1500
-# vm: TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=CONNECTIONS=200
+# vm: TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=CONNECTIONS=200 KERNEL=umdebug
+# long: TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=CONNECTIONS=200
 # long: TOPOLOGY=single VM_TIMEOUT=2400
 # long: TOPOLOGY=netns VM_TIMEOUT=2400
 

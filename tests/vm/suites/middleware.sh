@@ -7,7 +7,7 @@
 # MIDDLEWARE=all runs every program, otherwise a sample.
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=2400
-# vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1500
+# vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1500 KERNEL=umdebug
 # long: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=3600 VM_ENV=MIDDLEWARE=all
 
 . "$VM_LIB"

@@ -4,7 +4,8 @@
 # part: sample (the default), rc, or others (UC, UD, atomics, SRQ, multicast).
 #
 # machine: VM_TIMEOUT=3000
-# vm: TOPOLOGY=netns VM_TIMEOUT=2400
+# vm: TOPOLOGY=netns VM_TIMEOUT=2400 KERNEL=umdebug
+# long: TOPOLOGY=netns VM_TIMEOUT=2400
 # long: TOPOLOGY=single KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=rc
 # long: TOPOLOGY=single KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=others
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=rc
@@ -27,7 +28,7 @@ await_listener() {
 	for try in {1..300}; do
 		[ -z "$(ss -Hltn "sport = :$1")" ] || return 0
 		[ "${REVERSE+set}${TOPOLOGY}" = setnetns ] || ! cm_listens || return 0
-		sleep 0.05
+		pause 0.05
 	done
 }
 

@@ -4,10 +4,12 @@
 # expected outcomes. PYVERBS=PATTERN selects tests, and PYVERBS=sample those of the verbs, over an IPv4 GID only.
 #
 # machine: VM_TIMEOUT=2400
-# vm: TOPOLOGY=single VM_TIMEOUT=2400
+# vm: TOPOLOGY=single KERNEL=umdebug VM_ENV=PYVERBS=sample
 # vm: TOPOLOGY=single KERNEL=umdebug GUEST=bookworm VM_ENV=PYVERBS=sample
 # vm: TOPOLOGY=single KERNEL=umdebug GUEST=sid VM_ENV=PYVERBS=sample
 # vm: TOPOLOGY=single KERNEL=umdebug PROVIDER=direct VM_ENV=PYVERBS=sample
+# long: TOPOLOGY=single VM_TIMEOUT=2400
+# long: TOPOLOGY=single KERNEL=umdebug VM_TIMEOUT=2400
 # long: TOPOLOGY=single KERNEL=uml PROVIDER=direct
 # long: TOPOLOGY=single KERNEL=uml GUEST=bookworm PROVIDER=direct
 # long: TOPOLOGY=single KERNEL=uml GUEST=sid PROVIDER=direct

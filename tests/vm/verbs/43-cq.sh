@@ -4,7 +4,7 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 

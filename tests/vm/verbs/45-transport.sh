@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 # vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan

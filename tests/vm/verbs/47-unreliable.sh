@@ -7,7 +7,7 @@
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=netns KERNEL=umdebug
-# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
+# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe KERNEL=umdebug
 
 . "$VM_LIB"
 

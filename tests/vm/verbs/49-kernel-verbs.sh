@@ -8,7 +8,6 @@
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
-# vm: TOPOLOGY=single
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 
