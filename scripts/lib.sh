@@ -19,6 +19,90 @@ die() {
 	exit 1
 }
 
+# What apt says when it does not reach an archive.
+NO_NETWORK='(Temporary failure resolving|Could not (connect|resolve|wait)|Cannot initiate|Unable to connect'
+NO_NETWORK+='|Network is unreachable|Connection (timed out|failed|refused|reset)|Failed to fetch)'
+
+# blame LOG: prints why a step has failed, where the cause is this machine: its disk, its clock or its network. A log on
+# a full disk may be empty.
+blame() {
+	local tmp=${TMPDIR:-/tmp}
+	if grep -qsi 'no space left' "$1" || [ "$(free_mib "$CACHE")" -lt 16 ] || [ "$(free_mib "$tmp")" -lt 16 ]; then
+		echo "no space is left in $CACHE or in $tmp; make room, or set FERROCE_CACHE or TMPDIR to another place"
+	elif grep -qs 'is not valid yet' "$1"; then
+		echo "the clock of this machine is behind, $(date); set it"
+	elif grep -qsE "$NO_NETWORK" "$1"; then
+		echo "the archive cannot be reached ($(grep -m 1 -oE "$NO_NETWORK.*" "$1")); try again when it can"
+	fi
+}
+
+# fail LOG TEXT...: as die, with the cause, or with the end of the log if the cause is not known.
+fail() {
+	local log=$1 cause
+	shift
+	cause=$(blame "$log")
+	[ -z "$cause" ] || die "$*: $cause"
+	tail -n 20 "$log" >&2
+	die "$*; the whole log is $log"
+}
+
+free_mib() { df --output=avail -B 1M "$1" | tail -n 1; } # DIRECTORY
+
+# need_room MIB WHAT: fails at once if the disk of the cache has less left than a step takes.
+need_room() {
+	local free
+	free=$(free_mib "$CACHE")
+	[ "$free" -ge "$1" ] || die "$2 takes $1 MiB, and the disk of $CACHE has $((free)); make room, or set" \
+		"FERROCE_CACHE to another place"
+}
+
+# uptime_seconds: prints for how long this machine runs: setting the date changes that and SECONDS, and not this.
+uptime_seconds() {
+	local up
+	read -r up _ </proc/uptime
+	echo "${up%%.*}"
+}
+
+# machines_at_once NUMBER [MEMINFO [LIMIT]]: prints so many, or how many machines of 2 GiB there is memory for, which it
+# says; LIMIT is a file with that of this process, as containers have it.
+machines_at_once() {
+	local number=$1 kib limit each=2500000
+	kib=$(awk '$1 == "MemAvailable:" { print $2 }' "${2:-/proc/meminfo}")
+	limit=$(cat "${3:-/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.max}" 2>/dev/null || :)
+	if [[ $limit =~ ^[0-9]+$ ]] && [ $((limit / 1024)) -lt "$kib" ]; then kib=$((limit / 1024)); fi
+	if [ $((number * each)) -gt "$kib" ]; then
+		number=$((kib / each > 0 ? kib / each : 1))
+		say MEMORY "$((kib / 1024)) MiB are free: $number of $1 steps at once"
+	fi
+	echo "$number"
+}
+
+# from_the_future PATH: whether that, or something in it, is dated later than now.
+from_the_future() { [ -n "$(find "$1" -newermt "@$(($(date +%s) + 60))" -print -quit)" ]; }
+
+# stop_children: ends all that this script has started, and what that has: Ctrl-C does not reach the background.
+stop_children() {
+	local children top=$BASHPID
+	# Some end while the list is read.
+	children=$({ cat /proc/[0-9]*/status 2>/dev/null || :; } | awk -v top="$top" '
+		$1 == "Pid:" { pid = $2 }
+		$1 == "PPid:" { parent[pid] = $2 }
+		END {
+			for (pid in parent) {
+				for (above = parent[pid]; above != top && above in parent; above = parent[above]) ;
+				if (above == top) print pid
+			}
+		}')
+	# Those that looked are among them, and gone.
+	kill $children 2>/dev/null || :
+}
+
+# stop_with_children: when this script is told to end, it ends what it has started.
+stop_with_children() {
+	trap stop_children EXIT
+	trap 'exit 130' INT TERM
+}
+
 # key TEXT...: a short name for a set of inputs.
 key() { printf '%s\n' "$*" | tr -s ' \n' '\n\n' | sha256sum | cut -c1-12; }
 
@@ -69,7 +153,7 @@ debian_root() {
 # apt_install COMMAND PACKAGE: unless another process has done so meanwhile.
 apt_install() {
 	command -v "$1" >/dev/null && return
-	say APT "$2"
+	say APT "$2, about half a minute"
 	(DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 	apt-get -qq update &&
 		apt-get -qq install -o DPkg::Lock::Timeout=600 -y --no-install-recommends "$2") \
@@ -81,7 +165,7 @@ need() {
 	command -v "$1" >/dev/null && return
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		# In a subshell, which releases the lock when it ends.
-		(lock apt && apt_install "$@") || die "apt-get install $2 failed, see $CACHE/apt-$2.log"
+		(lock apt && apt_install "$@") || fail "$CACHE/apt-$2.log" "cannot install $2"
 	else
 		die "'$1' is missing; install it first: sudo apt-get install $2"
 	fi

@@ -29,8 +29,9 @@ archive_update() (
 		"$(TOOLCHAIN=$SUITE "$SRC/scripts/root/toolchain.sh")/etc/apt/sources.list" |
 		sed -n 1p >"$dir/sources.list"
 	[ -s "$dir/sources.list" ] || die "the toolchain root names no archive of $SUITE"
-	say APT "package lists of $ARCHIVE ($ARCH)"
-	archive_apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$dir/sources.list")"
+	say APT "package lists of $ARCHIVE ($ARCH), about 5 s"
+	archive_apt apt-get -qq -o APT::Update::Error-Mode=any update >"$dir/log" 2>&1 ||
+		fail "$dir/log" "cannot fetch package lists from $(<"$dir/sources.list")"
 	touch "$dir/updated"
 )
 
@@ -118,7 +119,8 @@ source_package() {
 }
 
 download() { # DIRECTORY PACKAGE=VERSION...
-	local dir=$1
+	local dir=$1 log=$CACHE/download-${2%%=*}.log
 	shift
-	(cd "$dir" && FERROCE_BIND=$dir archive_apt apt-get -qq download "$@") >&2 || die "cannot download $*"
+	(cd "$dir" && FERROCE_BIND=$dir archive_apt apt-get -qq download "$@") >"$log" 2>&1 ||
+		fail "$log" "cannot fetch $*"
 }

@@ -209,6 +209,7 @@ if [ ! -e "$dir/release" ] || needs_tests; then
 	if [ ! -e "$dir/release" ]; then
 		find_archive "$VERSION" "$FLAVOUR"
 		rm -rf "$dir"
+		need_room 1800 "kernel $release"
 		fetch "$VERSION" "$FLAVOUR" "$dir/debs"
 		case $release in
 		6.*) unpack_headers "$release" "$dir" ;;
@@ -217,7 +218,8 @@ if [ ! -e "$dir/release" ] || needs_tests; then
 			prepare "$release" "$dir"
 			;;
 		esac
-		echo "$release" >"$dir/release"
+		echo "$release" >"$dir/release.new"
+		mv "$dir/release.new" "$dir/release"
 		say KERNEL "$release ready in $dir"
 	fi
 	! needs_tests || add_tests "$dir"

@@ -118,7 +118,7 @@ machine_stop() { # PID
 	wait "$1" 2>/dev/null || true
 }
 
-# monitor DIR COMMAND...: QEMU's own console, for what only it can do.
+# monitor DIR COMMAND...: QEMU's own console, for what only it can do. Prints what it says.
 monitor() {
 	python3 - "$@" <<-'EOF'
 		import socket, sys
@@ -131,10 +131,11 @@ monitor() {
 		        if not part:
 		            break
 		        text += part
+		    return text.decode(errors="replace").replace("\r", "")
 		answer()
 		for command in sys.argv[2:]:
 		    console.sendall(command.encode() + b"\n")
-		    answer()
+		    print(answer())
 	EOF
 }
 
@@ -221,9 +222,10 @@ saved_state() {
 			sleep 1
 			# Stopped: QEMU may lose what emulated processors write while it saves.
 			monitor "$dir" stop 'migrate_set_parameter max-bandwidth 100G' \
-				"migrate \"exec:cat >$state.new\""
+				"migrate \"exec:cat >$state.new\"" 'info migrate' >"$dir/saved"
 			machine_stop "$MACHINE_PID"
-			[ -s "$state.new" ] || die "the machine could not be saved; see $dir"
+			grep -q '^Migration status: completed' "$dir/saved" ||
+				fail "$dir/saved" "the machine could not be saved"
 			mv "$state.new" "$state"
 			rm -rf "$dir"
 		fi
