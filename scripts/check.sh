@@ -278,6 +278,7 @@ run_steps() {
 	done 3<<<"$1"
 }
 
+stop_with_children
 scripts/root/cache.sh
 rm -rf "$LOGS"
 mkdir -p "$LOGS"

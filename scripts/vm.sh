@@ -180,7 +180,7 @@ clean_up() {
 	for pid in "${pids[@]}"; do machine_stop "$pid"; done
 }
 trap clean_up EXIT
-trap 'exit 130' INT TERM
+trap 'clean_up; rm -rf "$RUN"; exit 130' INT TERM
 
 if is_user_mode "$kernel"; then
 	user_machine_prepare "$kernel"

@@ -111,12 +111,19 @@ fetch_programs() { # PACKAGE DIRECTORY
 }
 
 # source_package PACKAGE VERSION: prints the directory of the cache that holds it.
-source_package() {
-	local kept=$CACHE/apt-$ARCHIVE-$ARCH/source-$2
-	mkdir -p "$kept"
-	[ -n "$(ls "$kept")" ] || download "$kept" "$1=$2"
+source_package() (
+	kept=$CACHE/apt-$ARCHIVE-$ARCH/source-$2
+	if [ -z "$(ls "$kept" 2>/dev/null)" ]; then
+		lock "$1"
+		if [ -z "$(ls "$kept" 2>/dev/null)" ]; then
+			rm -rf "$kept" "$kept.new"
+			mkdir "$kept.new"
+			download "$kept.new" "$1=$2"
+			mv "$kept.new" "$kept"
+		fi
+	fi
 	echo "$kept"
-}
+)
 
 download() { # DIRECTORY PACKAGE=VERSION...
 	local dir=$1 log=$CACHE/download-${2%%=*}.log

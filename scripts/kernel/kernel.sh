@@ -192,7 +192,13 @@ case ${1-}${2-} in
 	exit
 	;;
 '' | -kstock) ;;
--k*) exec "$SRC/scripts/kernel/own-kernel.sh" "$2" ;;
+-k*)
+	# It builds in the background.
+	stop_with_children
+	"$SRC/scripts/kernel/own-kernel.sh" "$2" &
+	wait $!
+	exit
+	;;
 *) die "usage: kernel.sh [-k KERNEL]" ;;
 esac
 wanted

@@ -96,7 +96,8 @@ machine_start() {
 	shift 3
 	machine_args "$dir" "$accelerator"
 	: >"$dir/ctl"
-	"$MACHINE_QEMU" "${ARGS[@]}" -netdev "$netdev" "$@" </dev/null >"$dir/qemu.log" 2>&1 &
+	# It waits for a job for ever, and would keep the locks of a script that was killed.
+	setpriv --pdeathsig KILL "$MACHINE_QEMU" "${ARGS[@]}" -netdev "$netdev" "$@" </dev/null >"$dir/qemu.log" 2>&1 &
 	MACHINE_PID=$!
 }
 
@@ -168,12 +169,13 @@ accelerator() {
 	if [ -n "${FERROCE_ACCEL-}" ]; then echo "$FERROCE_ACCEL"; return; fi
 	[ -w /dev/kvm ] || { echo tcg; return; }
 	answer=$CACHE/accelerator-$(key "$(</proc/sys/kernel/random/boot_id)")
-	if [ ! -e "$answer" ]; then
+	if [ ! -s "$answer" ]; then
 		dir=$(mktemp -d "$CACHE/try.XXXXXX")
 		job_file "$dir/job"
 		machine_start "$dir" kvm hubport,id=net,hubid=0
-		if machine_await "$MACHINE_PID" "$dir/ctl" up 15; then echo kvm; else echo tcg; fi >"$answer"
+		if machine_await "$MACHINE_PID" "$dir/ctl" up 15; then echo kvm; else echo tcg; fi >"$dir/answer"
 		machine_stop "$MACHINE_PID"
+		mv "$dir/answer" "$answer"
 		rm -rf "$dir"
 		say QEMU "accelerator is $(<"$answer")"
 	fi

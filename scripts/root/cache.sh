@@ -23,6 +23,9 @@ discard() {
 lock cache
 cd "$CACHE"
 as_root rm -rf --one-file-system ./*-????????????.old
+# What was interrupted, and is not made any more.
+find . -maxdepth 1 -regextype posix-extended -regex '\./(.*-[0-9a-f]{12}\.new|(boot|try|rust)\..{6})' -mmin +240 |
+	while read -r entry; do as_root rm -rf --one-file-system "$entry"; done
 
 for owner in target-*/checkout; do
 	[ -f "$owner" ] && [ ! -d "$(<"$owner")" ] && discard "${owner%/*}"
