@@ -49,12 +49,17 @@ if [ -n "$only_objects" ]; then
 	echo "$objects"
 	exit
 fi
-# Objects of another kernel version are worthless, and Kbuild would not notice.
+mkdir -p "$objects"
+lock "build-$(key "$objects")"
+# Objects of another kernel version are worthless, and Kbuild would not notice. Nor would it notice a change to a source
+# that is older than an object by a clock that has been set back.
 if [ -e "$objects/.kernel" ] && [ "$(<"$objects/.kernel")" != "$dir" ]; then
+	rm -rf "$objects"
+elif from_the_future "$objects"; then
+	say CLOCK "it has been set back since the last build; building all again"
 	rm -rf "$objects"
 fi
 mkdir -p "$objects"
-lock "build-$(key "$objects")"
 echo "$dir" >"$objects/.kernel"
 
 mode=$("$SRC/scripts/root/in-root.sh" "$SRC/scripts/kernel/rust-mode.sh" "$dir/build" </dev/null)

@@ -229,10 +229,10 @@ done
 
 result=0
 died=
-end=$(($(date +%s) + seconds))
+end=$(($(uptime_seconds) + seconds))
 for i in "${!nodes[@]}"; do
 	awaited=0
-	left=$((end - $(date +%s)))
+	left=$((end - $(uptime_seconds)))
 	machine_await "${pids[i]}" "$RUN/${nodes[i]}/ctl" "done" "$((left > 0 ? left : 0))" || awaited=$?
 	# What it printed must be shown whole before anything else is said.
 	[ "$awaited" = 0 ] || machine_stop "${pids[i]}"
