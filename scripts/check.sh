@@ -20,9 +20,9 @@
 # PROVIDER=direct.
 #
 # As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
-# half of the time. Logs stay in build/check, with the time of each step in `times`: name, seconds, and seconds of a
-# processor; all results are in results.ktap. The last line is `N passed, N failed, N skipped`, and the exit code is 0
-# only if nothing failed.
+# half of the time; fewer if memory is short. Logs stay in build/check, with the time of each step in `times`: name,
+# seconds, and seconds of a processor; all results are in results.ktap. The last line is `N passed, N failed, N skipped`,
+# and the exit code is 0 only if nothing failed.
 #
 # RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
 # sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.
@@ -293,7 +293,7 @@ alone_steps=()
 own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)
 prepare_own "$own" &
 built=$!
-run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$(nproc)"
+run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$(machines_at_once "$(nproc)")"
 wait "$built" || true
 for kernel in debug kcsan umdebug; do
 	module=$(own_module "$kernel")
@@ -301,8 +301,8 @@ for kernel in debug kcsan umdebug; do
 done
 # The longest have high numbers, so they do not run on when all others have ended.
 user_mode=$(grep ' KERNEL=umdebug ' <<<"$own" | tac || true)
-run_steps "$user_mode" $((2 * $(nproc)))
-run_steps "$(grep -v ' KERNEL=umdebug ' <<<"$own" || true)" "$(nproc)"
+run_steps "$user_mode" "$(machines_at_once $((2 * $(nproc))))"
+run_steps "$(grep -v ' KERNEL=umdebug ' <<<"$own" || true)" "$(machines_at_once "$(nproc)")"
 wait
 set -- "${alone_steps[@]}"
 while [ $# -gt 0 ]; do
