@@ -118,3 +118,54 @@ FERROCE_CACHE=$kept FERROCE_CACHE_MIB=5 scripts/root/cache.sh
 [ "$(cd "$kept" && echo *)" = 'guest-0123456789ab image-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]
 FERROCE_CACHE=$kept FERROCE_CACHE_MIB=1 scripts/root/cache.sh
 [ "$(cd "$kept" && echo *)" = 'guest-0123456789ab kernel-7.3.4+deb13 target-ba9876543210' ]
+
+# An interrupted step leaves something, which goes when nothing works on it; so does what cargo built under a clock that
+# was ahead.
+entry root-0123456789ab.new '5 hours ago'
+entry root-ba9876543210.new now
+entry boot.a1b2c3 '5 hours ago'
+touch -d tomorrow "$kept/target-ba9876543210/checkout"
+FERROCE_CACHE=$kept scripts/root/cache.sh
+[ "$(cd "$kept" && echo *)" = 'guest-0123456789ab kernel-7.3.4+deb13 root-ba9876543210.new' ]
+
+# What this machine lacks is told in a sentence: an exit code of 0 means that the last line holds it.
+tells() { # WORDS COMMAND...
+	local said
+	if said=$("${@:2}" 2>&1); then echo "not noticed: $1"; return 1; fi
+	[[ $said == *"$1"* ]] || { echo "'$1' is not in: $said"; return 1; }
+}
+tells 'make room' need_room 999999999 'a test'
+echo "tar: ./usr: Cannot write: No space left on device" >"$log"
+tells 'cannot do it: no space is left' fail "$log" 'cannot do it'
+echo "E: Failed to fetch http://debian.invalid/x  Could not connect to debian.invalid:80 (1.2.3.4)." >"$log"
+tells 'cannot do it: the archive cannot be reached' fail "$log" 'cannot do it'
+echo "E: Release file for X is not valid yet (invalid for another 59min 2s)." >"$log"
+tells 'the clock of this machine is behind' fail "$log" 'cannot do it'
+echo "a step of its own" >"$log"
+tells "the whole log is $log" fail "$log" 'cannot do it'
+
+# As many machines as there is memory for.
+memory() { printf 'MemTotal: 9 kB\nMemAvailable: %s kB\n' $(($1 * 1048576)) >"$log"; }
+memory 16
+[ "$(machines_at_once 4 "$log" /dev/null 2>&1)" = 4 ]
+memory 3
+[ "$(machines_at_once 4 "$log" /dev/null 2>/dev/null)" = 1 ]
+tells '3072 MiB are free: 1 of 4 steps at once' eval 'machines_at_once 4 "$log" /dev/null; false'
+memory 1
+[ "$(machines_at_once 2 "$log" /dev/null 2>/dev/null)" = 1 ]
+memory 16
+echo 6442450944 >"$kept/limit"
+[ "$(machines_at_once 4 "$log" "$kept/limit" 2>/dev/null)" = 2 ]
+
+# A script that is told to end takes with it what it has started, and what that has.
+: >"$log"
+bash -euo pipefail -c '. scripts/lib.sh
+	stop_with_children
+	(bash -c "echo \$\$; sleep 60; :") >"$1" &
+	wait' stop "$log" &
+stopped=$!
+until [ -s "$log" ]; do sleep 0.05; done
+kill "$stopped"
+wait "$stopped" && exit 1 || [ $? = 130 ]
+for ((i = 0; i < 100; i++)); do [ -e "/proc/$(<"$log")" ] || break; sleep 0.05; done
+[ ! -e "/proc/$(<"$log")" ] || { echo "a child has outlived its script"; exit 1; }
