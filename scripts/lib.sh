@@ -133,21 +133,28 @@ debian_mirror() {
 # debian_root DIRECTORY LOG PACKAGES MMDEBSTRAP-ARGUMENT...: makes a root of Debian there. The arguments are options,
 # the release, `-` and sources. A mirror may lag behind, so that its lists have expired; they are signed all the same.
 debian_root() {
-	local new=$1 log=$2 packages=$3
+	local new=$1 log=$2 packages=$3 options argument
 	shift 3
 	need mmdebstrap mmdebstrap
 	need unshare util-linux
 	as_root rm -rf "$new"
 	mkdir "$new"
-	# A tar stream rather than a directory: the unpacking user owns the files, and
-	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
-	# cut before the root has its name, so dpkg need not wait for the disk.
-	if ! mmdebstrap --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' \
-		--include="${packages// /,}" --format=tar "$@" 2>"$log" </dev/null |
-		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
-		tail -n 20 "$log" >&2
-		die "cannot make the root; the whole log is $log"
-	fi
+	# Nothing must survive a power cut before the root has its name, so dpkg need not wait for the disk.
+	options=(--dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' --include="${packages// /,}")
+	if [ "$(id -u)" = 0 ]; then
+		# The place of `-` is that of the directory.
+		for argument; do
+			[ "$argument" != - ] || argument=$new
+			options+=("$argument")
+		done
+		as_root mmdebstrap --format=directory "${options[@]}" >"$log" 2>&1 </dev/null &&
+			find "$new/dev" -mindepth 1 -delete
+	else
+		# A tar stream: the unpacking user owns the files, and mmdebstrap's own user namespace need not reach
+		# the cache.
+		mmdebstrap "${options[@]}" --format=tar "$@" 2>"$log" </dev/null |
+			as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"
+	fi || fail "$log" "cannot make a root of Debian"
 }
 
 # apt_install COMMAND PACKAGE: unless another process has done so meanwhile.
