@@ -24,6 +24,8 @@
 #	VM_MACHINE=, VM_KERNEL=, VM_QEMU=  another type of machine, another image of the kernel, more arguments of QEMU
 #	VM_IMAGE=suites               a guest with the programs of the big suites
 #
+# vm.sh --prepare makes all that does not depend on a script: image, and saved machine.
+#
 # A script may set variables that are unset here in a line `# machine: NAME=VALUE...`.
 #
 # The script's environment is described in tests/vm/lib/lib.sh, which it may source as $VM_LIB.
@@ -37,6 +39,8 @@ set -euo pipefail
 . "$SRC/scripts/machine/qemu.sh"
 . "$SRC/scripts/machine/uml.sh"
 
+prepare=
+[ "${1-}" != --prepare ] || { prepare=1; shift; }
 kernel=
 while getopts k: option; do
 	case $option in
@@ -46,10 +50,10 @@ while getopts k: option; do
 done
 shift $((OPTIND - 1))
 script=${1-}
-[ -f "$script" ] || die "RUN=SCRIPT is missing, or no such file: '$script'"
+[ -n "$prepare" ] || [ -f "$script" ] || die "RUN=SCRIPT is missing, or no such file: '$script'"
 while IFS='=' read -r name value; do
 	[ -n "${!name-}" ] || export "$name=$value"
-done < <(sed -n 's/^# machine: *//p' "$script" | tr ' ' '\n')
+done < <(sed -n 's/^# machine: *//p' "${script:-/dev/null}" | tr ' ' '\n')
 kernel=${kernel:-${KERNEL:-stock}}
 check_kernel "$kernel"
 
@@ -192,7 +196,7 @@ fi
 PLUGIN=
 if [ -n "${VM_PLUGIN-}" ]; then PLUGIN=$("$SRC/scripts/machine/plugin.sh" "${MACHINE_QEMU-}"); fi
 MODULE=
-if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
+if [ -z "$prepare" ] && [[ " $DRIVER $PEER_DRIVER " == *' ferroce '* ]]; then
 	given=FERROCE_KO
 	[ "$kernel" = stock ] || given=FERROCE_KO_$kernel
 	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
@@ -208,6 +212,10 @@ STATE=
 if ! is_user_mode "$kernel"; then
 	accelerator=$(accelerator)
 	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
+fi
+if [ -n "$prepare" ]; then
+	rm -rf "$RUN"
+	exit
 fi
 
 shows=()

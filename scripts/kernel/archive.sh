@@ -14,7 +14,7 @@ archive_apt() {
 	TOOLCHAIN=$SUITE "$SRC/scripts/root/in-root.sh" "$tool" \
 		-o APT::Architecture="$ARCH" -o APT::Architectures="$ARCH" \
 		-o Dir::State::lists="$dir/lists" -o Dir::Cache::archives="$dir" \
-		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+		-o Dir::Cache::pkgcache="$dir/packages.bin" -o Dir::Cache::srcpkgcache= \
 		-o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null \
 		-o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "$@" </dev/null
 }

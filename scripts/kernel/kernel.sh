@@ -31,8 +31,11 @@ find_archive() {
 	for ARCHIVE in ${origin#* }; do
 		archive_lists
 		[ -z "$(package_version "$1" "$2")" ] || return 0
-		archive_update
-		[ -z "$(package_version "$1" "$2")" ] || return 0
+		# Newer lists may have it.
+		if [ -z "$(find "$CACHE/apt-$ARCHIVE-$ARCH/updated" -mmin -10)" ]; then
+			archive_update
+			[ -z "$(package_version "$1" "$2")" ] || return 0
+		fi
 		held+=" $ARCHIVE: $(candidates '' "$2" | tr '\n' ' ')"
 	done
 	die "no archive holds kernel $1-$2 completely (source, headers, image, modules)." \

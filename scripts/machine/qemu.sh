@@ -201,7 +201,8 @@ boot() {
 	local try
 	for try in {1..5}; do
 		machine_start "$@"
-		machine_await "$MACHINE_PID" "$1/ctl" up "$BOOT_SECONDS" && return
+		# A busy machine needs longer.
+		machine_await "$MACHINE_PID" "$1/ctl" up "$((BOOT_SECONDS * try))" && return
 		machine_stop "$MACHINE_PID"
 		say QEMU "the machine died or hung before user space (try $try); its last words:"
 		tail -n 5 "$1/console" >&2

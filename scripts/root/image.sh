@@ -11,6 +11,8 @@
 #
 # GUEST=bookworm takes the programs of that release of Debian. VM_IMAGE=suites makes a bigger root, with the programs of
 # the big suites and SCSI. GUEST_TESTS=n leaves the kernel's tests out.
+#
+# `image.sh --programs` makes only the part that needs no kernel, and prints its directory.
 
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
@@ -118,19 +120,20 @@ case ${1-} in
 	;;
 esac
 
-# made NAME KEY ARGUMENT...: prints $CACHE/NAME-KEY, a directory that this script makes inside the toolchain root when
-# called with these arguments, `@` standing for the directory.
+# made NAME KEY WHAT ARGUMENT...: prints $CACHE/NAME-KEY, a directory that this script makes inside the toolchain root
+# when called with these arguments, `@` standing for the directory.
 made() {
-	local dir=$CACHE/$1-$2
-	shift 2
+	local dir=$CACHE/$1-$2 log=$CACHE/$1.log what=$3
 	if [ ! -d "$dir" ]; then
-		lock image
+		lock "$1"
+		shift 3
 		if [ ! -d "$dir" ]; then
-			say IMAGE "a file system of the guest${VM_IMAGE:+ ($VM_IMAGE)}, about 30 s"
+			need_room 1000 "the guest's file system"
+			say IMAGE "a file system of $what"
 			as_root rm -rf "$dir.new"
 			mkdir "$dir.new"
 			"$SRC/scripts/root/in-root.sh" "$SRC/scripts/root/image.sh" "${@//@/"$dir.new"}" \
-				</dev/null >"$CACHE/image.log" 2>&1 || { cat "$CACHE/image.log" >&2; die "no image"; }
+				</dev/null >"$log" 2>&1 || fail "$log" "cannot make a file system of ${what%, about*}"
 			as_root rm -rf "$dir.new/work"
 			mv "$dir.new" "$dir"
 		fi
@@ -139,6 +142,21 @@ made() {
 	hand_out "$dir"
 }
 
+text=$(cat "$0" "$SRC/scripts/machine/guest-init")
+# programs: the file system of the guest's programs.
+programs() {
+	made guest "$(key "$guest" "$VM_IMAGE" "$text")" "the guest's programs${VM_IMAGE:+ ($VM_IMAGE)}, about 20 s" \
+		--root "$guest" @
+}
+
+export VM_IMAGE=${VM_IMAGE-}
+if [ "${1-}" = --programs ]; then
+	ARCH=$(architecture_of "${KVER-}-$(flavour)")
+	export ARCH
+	guest=$("$SRC/scripts/root/toolchain.sh" "${VM_IMAGE:-guest}")
+	programs
+	exit
+fi
 kernel=$("$SRC/scripts/kernel/kernel.sh" -k "${1:-stock}")
 # The kernel's own tests are those of the kernel, if its source is here and has them, else those of the default.
 tree=$kernel/build
@@ -148,12 +166,11 @@ elif [ ! -d "$tree/tools/testing/selftests/rdma" ]; then
 	tree=$(unset KVER && base_kernel)/build
 fi
 ARCH=$(architecture_of "$(<"$kernel/release")")
-export ARCH VM_IMAGE=${VM_IMAGE-}
+export ARCH
 guest=$("$SRC/scripts/root/toolchain.sh" "${VM_IMAGE:-guest}")
-text=$(cat "$0" "$SRC/scripts/machine/guest-init")
-root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
+root=$(programs)
 modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text" "${tree:+tests}")" \
-	--modules "$kernel" "$tree" @ "$guest/usr/bin/busybox")
+	"modules of $(<"$kernel/release"), about 15 s" --modules "$kernel" "$tree" @ "$guest/usr/bin/busybox")
 dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then
 	lock image
