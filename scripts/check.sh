@@ -20,9 +20,9 @@
 # PROVIDER=direct.
 #
 # As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
-# half of the time; fewer if memory is short. Logs stay in build/check, with the time of each step in `times`: name,
-# seconds, and seconds of a processor; all results are in results.ktap. The last line is `N passed, N failed, N skipped`,
-# and the exit code is 0 only if nothing failed.
+# half of the time; fewer if memory is short. Logs stay in build/check, with all results in results.ktap, and what
+# each step took in `times`: name, seconds, and seconds of a processor. The last line is `N passed, N failed,
+# N skipped`, and the exit code is 0 only if nothing failed.
 #
 # RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
 # sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.

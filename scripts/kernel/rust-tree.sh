@@ -100,6 +100,8 @@ command -v patch >/dev/null || patch=(busybox patch)
 command -v "${patch[0]}" >/dev/null || die "patch is missing; apt install patch"
 (cd "$new" && "${patch[@]}" -p1 <"$bundled/kernel.patch") >/dev/null ||
 	die "rust/bundled/kernel.patch is not for $source; set RUST_TREE= to the source of Linux $KERNEL_SERIES"
+# GNU patch leaves a copy where it has found lines at another place.
+find "$new" -name '*.orig' -delete
 echo "$recipe $source $(stat -c '%s-%Y' "$source")" >"$new/made-from"
 rm -rf "$out"
 mv "$new" "$out"

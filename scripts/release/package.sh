@@ -110,6 +110,12 @@ sign() {
 		"$1" </dev/null >&2 || die "the module cannot be signed with $SIGNING_KEY"
 }
 
+# installed_size ROOT: prints the KiB that the package takes once it is installed, 1 for each directory and link.
+installed_size() {
+	find "$1" -path "$1/DEBIAN" -prune -o -type f -printf '%s\n' -o -printf '1\n' |
+		awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }'
+}
+
 # package KIND ARCHITECTURE ROOT: of what is below ROOT, with the texts of KIND.
 package() {
 	local control=$3/DEBIAN name file
@@ -125,6 +131,7 @@ package() {
 	fill_in "$PARTS/copyright" >"$3/usr/share/doc/$name/copyright"
 	gzip -9nc "$SRC/Documentation/CHANGELOG.md" >"$3/usr/share/doc/$name/changelog.gz"
 	(cd "$3" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) >"$control/md5sums"
+	sed -i "/^Architecture:/a Installed-Size: $(installed_size "$3")" "$control/control"
 	chmod -R u=rwX,go=rX "$3"
 	find "$3" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 	file=$out/${name}_${VERSION}_$2.deb
@@ -142,7 +149,7 @@ provider() { # ROOT ARCHITECTURE
 	mkdir -p "$libraries"
 	cp -P "$made"/*.so "$libraries/"
 	TOOLCHAIN=$toolchain "$SRC/scripts/root/in-root.sh" \
-		"$triplet-strip" --strip-unneeded "$libraries/libferroce.so" </dev/null
+		"$triplet-strip" --strip-unneeded --remove-section=.comment "$libraries/libferroce.so" </dev/null
 	chmod 644 "$libraries/libferroce.so"
 	install -D -m 644 "$made/ferroce.driver" "$1/etc/libibverbs.d/ferroce.driver"
 }
