@@ -14,7 +14,7 @@ user_machine_prepare() {
 	USER_ROOT=$("$SRC/scripts/root/toolchain.sh" "${VM_IMAGE:-guest}")
 	USER_KERNEL=$("$SRC/scripts/kernel/kernel.sh" -k "$1")
 	USER_CMDLINE=
-	[ "$1" != umdebug ] || USER_CMDLINE="page_poison=1 page_owner=on"
+	[ "$1" != umdebug ] || USER_CMDLINE="page_owner=on ${VM_POISON:+page_poison=1}"
 }
 
 # user_machine_run DIR: a machine that does the job in DIR/job.d, in the background; sets MACHINE_PID.

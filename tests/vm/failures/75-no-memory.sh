@@ -6,6 +6,7 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=single KERNEL=umdebug VM_TIMEOUT=1200
 
 . "$VM_LIB"

@@ -10,6 +10,7 @@
 # LOST_PERCENT is the percentage of buffer allocations that fail, LOST_SECONDS the duration. The kernel selects them
 # with its own random numbers, which have no seed.
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"

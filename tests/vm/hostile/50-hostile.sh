@@ -8,6 +8,7 @@
 # rdma_rxe does not survive this test, so it is skipped (unless HOSTILE_ANYWAY=1). HOSTILE_TESTS selects tests;
 # HOSTILE_ROUNDS and SEED control the random part.
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single PROVIDER=direct KERNEL=umdebug
 

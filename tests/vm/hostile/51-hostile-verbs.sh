@@ -7,6 +7,7 @@
 #
 # VERBS_SECONDS is the duration, SEED seeds the random choices. FEEDBACK=0 disables the coverage feedback.
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=VERBS_SECONDS=300
 # long: TOPOLOGY=netns KERNEL=kcsan

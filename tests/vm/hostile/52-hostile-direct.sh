@@ -7,6 +7,7 @@
 # PROMISE_SECONDS is the duration of the random part, SEED seeds it, and PROMISE_CONTEXTS is a number of contexts.
 # PROMISE_TESTS selects tests.
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV="PROMISE_SECONDS=300 PROMISE_CONTEXTS=1000"
 # long: TOPOLOGY=single KERNEL=uml VM_TIMEOUT=1500 VM_ENV="PROMISE_SECONDS=600 PROMISE_CONTEXTS=1000"

@@ -5,6 +5,7 @@
 #
 #	v0 [DEV] ------ v1      four processes in parallel
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 

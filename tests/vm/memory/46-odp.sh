@@ -5,6 +5,7 @@
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
+# machine: VM_POISON=1
 # vm: TOPOLOGY=single VM_TIMEOUT=900 KERNEL=umdebug
 # vm: TOPOLOGY=single VM_TIMEOUT=900 VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
