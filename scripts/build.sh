@@ -83,6 +83,9 @@ elif [ -e "$objects/rust/Kbuild" ]; then
 	echo "$dir" >"$objects/.kernel"
 fi
 
+time="a minute"
+[ -z "$mode" ] || time="2 minutes"
+[ -e "$objects/rust/ferroce.ko" ] || say BUILD "the module for $(<"$dir/release"), about $time"
 # BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
 "$SRC/scripts/root/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
 	M="$M" "${place[@]}" FERROCE_TESTS="${FERROCE_TESTS:-m}" -j"$(nproc)" "$@" modules </dev/null 2>&1 |

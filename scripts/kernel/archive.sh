@@ -88,7 +88,7 @@ newest() {
 fetch() {
 	local version package kept
 	version=$(package_version "$1" "$2")
-	say FETCH "kernel $1-$2: $(packages_of "$1" "$2")"
+	say FETCH "kernel $1-$2, about 10 s: $(packages_of "$1" "$2")"
 	mkdir -p "$3"
 	for package in $(packages_of "$1" "$2"); do
 		case $package in

@@ -132,7 +132,7 @@ NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!knr]*' --e
 # headers package itself. It names its other half by the place where Debian would install it.
 unpack_headers() {
 	local deb
-	say UNPACK "kernel $1"
+	say UNPACK "kernel $1, about 10 s"
 	for deb in "$2"/debs/*.deb; do "$IN" dpkg -x "$deb" "$2/x"; done
 	mv "$2"/x/boot/vmlinuz* "$2/vmlinuz"
 	mkdir -p "$2/modules" "$2/headers"
@@ -158,7 +158,7 @@ add_tests() {
 unpack() { # RELEASE DIRECTORY
 	local deb image arches='[!xu]*'
 	[ "$ARCH" = amd64 ] || arches='[!axu]*'
-	say UNPACK "kernel $1"
+	say UNPACK "kernel $1, about 10 s"
 	for deb in "$2"/debs/linux-{headers,binary,modules}*.deb; do
 		"$IN" dpkg -x "$deb" "$2/x"
 	done

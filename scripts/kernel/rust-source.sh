@@ -20,7 +20,7 @@ if [ ! -e "$out" ]; then
 		version=$(archive_apt apt-cache madison "$package" | awk -F' *[|] *' '{ print $2; exit }')
 		[ -n "$version" ] ||
 			die "$ARCHIVE does not hold $package; give the source of Linux $KERNEL_SERIES by RUST_TREE="
-		say RUST "the Rust support of Linux $KERNEL_SERIES, out of $package"
+		say RUST "the Rust support of Linux $KERNEL_SERIES, out of $package, about 20 s"
 		work=$(mktemp -d "$CACHE/rust.XXXXXX")
 		trap 'rm -rf "$work"' EXIT
 		kept=$(source_package "$package" "$version")
