@@ -326,8 +326,9 @@ barrier() {
 }
 
 # cm_listens [COMMAND...]: whether an identifier of the connection manager listens, as `rdma` (run by the command, if
-# any) shows it. The core reports LISTEN shortly before it accepts, and rejects connections in between.
-cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && pause 0.1; }
+# any) shows it. The core reports LISTEN shortly before it accepts, and rejects connections in between; a virtual
+# processor may stand still there.
+cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && pause 0.5; }
 
 # mckey_joined: whether the mckey that writes to /tmp/server has joined its group and posted its receives.
 mckey_joined() { grep -q 'joined dgid' /tmp/server; }
