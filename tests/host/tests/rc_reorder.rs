@@ -204,12 +204,10 @@ fn a_full_buffer_reports_the_loss_at_once() {
     }
 }
 
-#[test]
-fn a_request_that_is_repeated_causes_one_rnr_nak() {
-    // The first packet arrives when its loss was reported, but before it is repeated. There is a receive for its
-    // message only. The pause after an RNR NAK is 10 ms.
+/// Two hosts over a bad network that delivers the first data packet, once, this much later than the others.
+fn pair_with_late_first(min_rnr_timer: u8, late: Duration) -> Pair {
     let mut pair = Pair::new(Setup {
-        min_rnr_timer: 20,
+        min_rnr_timer,
         faults: Faults {
             delay: Duration::from_micros(10),
             ..Faults::default()
@@ -222,11 +220,19 @@ fn a_request_that_is_repeated_causes_one_rnr_nak() {
         match is_data(sent, first) && !is_late {
             true => {
                 is_late = true;
-                Fate::Late(Duration::from_micros(215))
+                Fate::Late(late)
             }
             false => Fate::Pass,
         }
     }));
+    pair
+}
+
+#[test]
+fn a_request_that_is_repeated_causes_one_rnr_nak() {
+    // The first packet arrives when its loss was reported, but before it is repeated. There is a receive for its
+    // message only. The pause after an RNR NAK is 10 ms.
+    let mut pair = pair_with_late_first(20, Duration::from_micros(215));
     let bytes = pattern(1, 1000);
     pair.receive(B, bytes.len());
     for _ in 0..4 {
@@ -242,25 +248,7 @@ fn a_request_that_is_repeated_causes_one_rnr_nak() {
 #[test]
 fn what_is_kept_behind_an_rnr_nak_causes_no_other() {
     // The first packet is late, not lost, and there is a receive for its message only.
-    let mut pair = Pair::new(Setup {
-        min_rnr_timer: 7,
-        faults: Faults {
-            delay: Duration::from_micros(10),
-            ..Faults::default()
-        },
-        ..setup(Some(WAIT), 0)
-    });
-    let mut is_late = false;
-    let first = pair.hosts[A].requester.psn().get();
-    pair.net.fault_hook = Some(Box::new(move |sent| {
-        match is_data(sent, first) && !is_late {
-            true => {
-                is_late = true;
-                Fate::Late(Duration::from_micros(50))
-            }
-            false => Fate::Pass,
-        }
-    }));
+    let mut pair = pair_with_late_first(7, Duration::from_micros(50));
     let bytes = pattern(1, 1000);
     for _ in 0..4 {
         pair.send(A, &bytes, None);
