@@ -288,12 +288,15 @@ chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)
 prepare "$chosen"
+# Memory is looked at once, before machines have some of it.
+most=$(machines_at_once $((2 * $(nproc))))
+fewer=$((most < $(nproc) ? most : $(nproc)))
 alone_steps=()
 # Steps on kernels of our own come last: these are built meanwhile.
 own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)
 prepare_own "$own" &
 built=$!
-run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$(machines_at_once "$(nproc)")"
+run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$fewer"
 wait "$built" || true
 for kernel in debug kcsan umdebug; do
 	module=$(own_module "$kernel")
@@ -301,8 +304,8 @@ for kernel in debug kcsan umdebug; do
 done
 # The longest have high numbers, so they do not run on when all others have ended.
 user_mode=$(grep ' KERNEL=umdebug ' <<<"$own" | tac || true)
-run_steps "$user_mode" "$(machines_at_once $((2 * $(nproc))))"
-run_steps "$(grep -v ' KERNEL=umdebug ' <<<"$own" || true)" "$(machines_at_once "$(nproc)")"
+run_steps "$user_mode" "$most"
+run_steps "$(grep -v ' KERNEL=umdebug ' <<<"$own" || true)" "$fewer"
 wait
 set -- "${alone_steps[@]}"
 while [ $# -gt 0 ]; do
