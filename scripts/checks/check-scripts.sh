@@ -128,6 +128,20 @@ touch -d tomorrow "$kept/target-ba9876543210/checkout"
 FERROCE_CACHE=$kept scripts/root/cache.sh
 [ "$(cd "$kept" && echo *)" = 'guest-0123456789ab kernel-7.3.4+deb13 root-ba9876543210.new' ]
 
+# The newest of cargo's stays even when its checkout has gone: the next one begins with its crates of others.
+entry target-0123456789ab now
+echo "$kept/gone" >"$kept/target-0123456789ab/checkout"
+mkdir -p "$kept/target-0123456789ab/debug"/{.fingerprint,deps}
+touch "$kept/target-0123456789ab/debug"/{.fingerprint,deps}/{libc-0123456789abcdef,roce-1123456789abcdef}
+FERROCE_CACHE=$kept scripts/root/cache.sh
+(
+	CACHE=$kept
+	eval "$(sed -n '/^seed_target/,/^}/p' scripts/root/in-root.sh)"
+	seed_target "$kept/target-ba9876543210"
+)
+[ "$(cd "$kept/target-ba9876543210/debug" && echo .f*/* deps/*)" = \
+	'.fingerprint/libc-0123456789abcdef deps/libc-0123456789abcdef' ]
+
 # What this machine lacks is told in a sentence: an exit code of 0 means that the last line holds it.
 tells() { # WORDS COMMAND...
 	local said
@@ -169,3 +183,10 @@ kill "$stopped"
 wait "$stopped" && exit 1 || [ $? = 130 ]
 for ((i = 0; i < 100; i++)); do [ -e "/proc/$(<"$log")" ] || break; sleep 0.05; done
 [ ! -e "/proc/$(<"$log")" ] || { echo "a child has outlived its script"; exit 1; }
+
+# A step that hangs fails, and what it has started ends.
+eval "$(sed -n '/^limited/,/^}/p' scripts/check.sh)"
+STEP_MINUTES=0.01
+tells 'did not end within' limited "(bash -c 'echo \$\$ >$log; sleep 60; :'); true"
+for ((i = 0; i < 100; i++)); do [ -e "/proc/$(<"$log")" ] || break; sleep 0.05; done
+[ ! -e "/proc/$(<"$log")" ] || { echo "a child has outlived its step"; exit 1; }

@@ -6,7 +6,8 @@
 #
 # Only what a script can make again is removed: entries that are named after a hash of their inputs. An entry that was
 # used within the last four hours stays, whatever its size, because a process may still read it. What cargo built for a
-# checkout that is gone, or under a clock that was ahead, is removed at once.
+# checkout that is gone is removed at once, unless it is the newest, from which the next checkout takes the crates of
+# others (see in-root.sh); so is what it built under a clock that was ahead.
 
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
@@ -27,11 +28,15 @@ as_root rm -rf --one-file-system ./*-????????????.old
 find . -maxdepth 1 -regextype posix-extended -regex '\./(.*-[0-9a-f]{12}\.new|(boot|try|rust)\..{6})' -mmin +240 |
 	while read -r entry; do as_root rm -rf --one-file-system "$entry"; done
 
-for owner in target-*/checkout; do
-	[ -f "$owner" ] || continue
+newest=
+while read -r owner; do
 	# Cargo, too, takes an object for newer than a source if a clock that has been set back says so.
-	if [ ! -d "$(<"$owner")" ] || from_the_future "$owner"; then discard "${owner%/*}"; fi
-done
+	if from_the_future "$owner" || { [ -n "$newest" ] && [ ! -d "$(<"$owner")" ]; }; then
+		discard "${owner%/*}"
+	else
+		newest=${newest:-$owner}
+	fi
+done < <(ls -t target-*/checkout 2>/dev/null)
 
 total=$(as_root du -skx . | cut -f1)
 find . -maxdepth 1 -regextype posix-extended -regex '\./[a-z]+(-[a-z]+)*-[0-9a-f]{12}' -mmin +240 -printf '%T@ %f\n' |

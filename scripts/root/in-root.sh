@@ -10,6 +10,28 @@
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 
+# seed_target DIRECTORY: makes cargo's directory for a new checkout, with the crates of others that other checkouts have
+# built last, of each profile. They depend on nothing in the tree, and cargo finds out whether they are what this one
+# needs. Records of what is built are copied before the crates, as another cargo may be at work.
+seed_target() {
+	local new names profile to units
+	new=$(mktemp -d "$CACHE/try.XXXXXX")
+	names=$(awk '/^name = / { name = $3 } /^source = / { print name }' "$SRC"/t*/{,provider/}Cargo.lock |
+		sort -u | tr -d '"' | paste -sd '|')
+	find "$CACHE"/target-* -maxdepth 3 -name .fingerprint -printf '%T@ %h\n' 2>/dev/null | sort -rn |
+		while read -r _ profile; do
+			to=$new/${profile#"$CACHE"/target-*/}
+			[ ! -d "$to" ] || continue
+			units=$(ls "$profile/.fingerprint" | grep -xE "($names)-[0-9a-f]{16}") || continue
+			mkdir -p "$to"
+			(cd "$profile" && {
+				sed 's|^|.fingerprint/|' <<<"$units"
+				ls -d build/* deps/* 2>/dev/null | grep -F -- "$(sed 's/.*-/-/' <<<"$units")"
+			} | tar -c -T -) | tar -x -C "$to" || true
+		done || true
+	mv -T "$new" "$1" 2>/dev/null || rm -rf "$new"
+}
+
 if [ "${1-}" = --inside ]; then
 	root=$2 cwd=$3
 	shift 3
@@ -33,6 +55,7 @@ if [ "${1-}" = --inside ]; then
 	# A host toolchain's settings would be obeyed by the root's.
 	unset RUSTFLAGS RUSTC RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
 	export CARGO_HOME=$CACHE/cargo CARGO_TARGET_DIR=$CACHE/target-$(key "$SRC")
+	[ -d "$CARGO_TARGET_DIR" ] || seed_target "$CARGO_TARGET_DIR"
 	mkdir -p "$root$CARGO_TARGET_DIR"
 	echo "$SRC" >"$root$CARGO_TARGET_DIR/checkout"
 	touch "$root$CARGO_TARGET_DIR"
