@@ -11,8 +11,9 @@ import socket
 import struct
 
 NETLINK_RDMA, NLDEV = 20, 5
-GET, NEWLINK, DELLINK, RES_QP_GET, RES_CQ_GET, RES_MR_GET, STAT_SET, STAT_GET, STAT_DEL, RES_SRQ_GET = \
-    1, 3, 4, 10, 12, 13, 16, 17, 18, 23
+GET, NEWLINK, DELLINK, RES_GET, RES_QP_GET, RES_CQ_GET, RES_MR_GET, STAT_SET, STAT_GET, STAT_DEL, RES_SRQ_GET = \
+    1, 3, 4, 9, 10, 12, 13, 16, 17, 18, 23
+RES_SUMMARY, RES_SUMMARY_ENTRY, RES_SUMMARY_NAME, RES_SUMMARY_CURRENT = range(15, 19)
 DEV_INDEX, DEV_NAME, PORT_INDEX, RES_QP, RES_QP_ENTRY, RES_LQPN, RES_RQ_PSN, RES_CQ, RES_MR = \
     1, 2, 3, 19, 20, 21, 23, 35, 40
 RES_PID, NDEV_NAME, DRIVER, RES_CQN, RES_MRN, LINK_TYPE, STAT_MODE, STAT_RES = 28, 51, 52, 61, 62, 65, 74, 75
@@ -76,7 +77,25 @@ def number(data):
     return int.from_bytes(data, "little")
 
 
+def text(data):
+    """Returns a text."""
+    return data.rstrip(b"\0").decode()
+
+
 def index_of(device):
     """Returns the core's index of a device."""
     return next(number(within(answer, DEV_INDEX)[0]) for answer in ask(GET, {}, dump=True)
-                if within(answer, DEV_NAME)[0].rstrip(b"\0").decode() == device)
+                if text(within(answer, DEV_NAME)[0]) == device)
+
+
+def delete(device):
+    """Removes a device, as `rdma link del` does."""
+    ask(DELLINK, {DEV_INDEX: index_of(device)})
+
+
+def counted(device):
+    """Returns the number of objects of each kind on a device, by name; nothing if there is no such device."""
+    entries = [entry for answer in ask(RES_GET, {}, dump=True) if text(within(answer, DEV_NAME)[0]) == device
+               for entry in within(answer, RES_SUMMARY, RES_SUMMARY_ENTRY)]
+    return {text(within(entry, RES_SUMMARY_NAME)[0]): number(within(entry, RES_SUMMARY_CURRENT)[0])
+            for entry in entries}
