@@ -7,10 +7,12 @@
 #
 # FLOOD_FACTOR limits the cost of a packet, as a multiple of the cost of a packet to a closed port. Without it, the test
 # only prints this factor and the slowdown of others. FLOOD_TESTS selects tests of flood.py and leaves out all others.
-# FLOOD_PACKETS is the number of packets of each kind, SEED seeds the random choices.
+# FLOOD_PACKETS is the number of packets of each kind, SEED seeds the random choices. Without FLOOD_FACTOR, floods are a
+# sixth as long or less, unless ALL=1.
 #
 # vm: TOPOLOGY=netns VM_TIMEOUT=1500 KERNEL=umdebug
 # long: alone TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=FLOOD_FACTOR=5
+# long: TOPOLOGY=netns VM_TIMEOUT=1500 KERNEL=umdebug VM_ENV=ALL=1
 
 . "$VM_LIB"
 

@@ -31,10 +31,16 @@ from ud import GSI_QKEY
 from wire import BATCH, Attacker, Wire
 from work import RXE
 
-PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000"))
 # The kernel answers packets to a closed port with at most a thousand ICMP errors a second, and otherwise looks up the
 # socket and frees the packet.
 WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
+# Without a limit, nothing judges how long a flood takes. Then it is shorter, and is not repeated for its best time:
+# each flood repeats the same few packets.
+WHOLE = WORST_FACTOR < float("inf") or os.environ.get("ALL") == "1"
+PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000" if WHOLE else "5000"))
+TIMES = 3 if WHOLE else 1
+# Seconds of a flood beside a connection.
+LEAST_SECONDS = 3 if WHOLE else 0.5
 # Rounds and seconds that a connection beside a flood gets at least, and, if factors are judged, its share of the rounds
 # without a flood.
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
@@ -103,7 +109,7 @@ def flood():
     """A flood to port 4791 is dropped for its defect; its cost is printed"""
     took = dict.fromkeys(KINDS, float("inf"))
     with elsewhere(), attacked() as (attacker, flow, wire):
-        for _ in range(3):
+        for _ in range(TIMES):
             for name, (reason, kind) in KINDS.items():
                 batch = frames(attacker, flow, kind)
                 before = counter(reason, os.environ["DEV"]) if reason and not RXE else 0
@@ -124,16 +130,16 @@ def flood():
     true(worst < WORST_FACTOR, f"factor {worst:.1f} relative to a closed port")
 
 
-def pace(bystander, action):
+def pace(bystander, action, enough=lambda: True):
     """Repeats the action and returns the number of the bystander's whole rounds meanwhile, and how many a second that
-    is. It takes three seconds, and longer until some rounds are complete, up to a limit."""
+    is. It takes LEAST_SECONDS, and longer until some rounds are complete and it is enough, up to a limit."""
     first, start = bystander.rounds(), time.monotonic()
     while True:
         late = time.monotonic() > start + PATIENCE * SLOWNESS
         action()
         # The first round had begun before.
         whole, took = max(0, bystander.rounds() - first - 1), time.monotonic() - start
-        if (took > 3 * SLOWNESS and whole >= SOME_ROUNDS) or late:
+        if (took > LEAST_SECONDS * SLOWNESS and whole >= SOME_ROUNDS and enough()) or late:
             return whole, whole / took
 
 
@@ -149,7 +155,7 @@ def beside():
 
         quiet = pace(bystander, lambda: time.sleep(0.01))
         before = 0 if RXE else counter("rx_bad_icrc", os.environ["DEV"])
-        flooded = pace(bystander, strike)
+        flooded = pace(bystander, strike, lambda: sent[0] >= PACKETS)
         came = sent[0] if RXE else 2 * (counter("rx_bad_icrc", os.environ["DEV"]) - before)
         bystander.end()
     print(f"# {sent[0]} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} with them", flush=True)

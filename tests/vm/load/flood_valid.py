@@ -20,7 +20,7 @@ import enums as e
 import frame as f
 from bystander import Bystander
 from drops import NOBODY, Stranger, deth, reth
-from flood import LEAST_SHARE, PACKETS, SOME_ROUNDS, WORST_FACTOR, pace
+from flood import LEAST_SHARE, PACKETS, SOME_ROUNDS, TIMES, WORST_FACTOR, pace
 from netns import within_namespace
 from rc import PORT, SLOWNESS, End, context, eventually, gid_index
 from tap import equal, run, true
@@ -276,7 +276,7 @@ def costs():
     """Floods of valid packets are carried out; their cost is printed"""
     took = {}
     for kind in (Closed, *KINDS):
-        for _ in range(3):
+        for _ in range(TIMES):
             with on_one_processor(), flooding(kind) as one:
                 while one.packets < PACKETS:
                     one.strike()
@@ -297,7 +297,7 @@ def beside():
     for kind in KINDS:
         # The bystander is not pinned: it was forked before.
         with on_one_processor(), flooding(kind) as one:
-            flooded = pace(bystander, one.strike)
+            flooded = pace(bystander, one.strike, lambda one=one: one.packets >= PACKETS)
             print(f"# {kind.__doc__}: {one.packets} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} "
                   "with them", flush=True)
         true(flooded[0] >= SOME_ROUNDS, f"{flooded[0]} whole rounds: {kind.__doc__}")
