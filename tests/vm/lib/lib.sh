@@ -333,12 +333,25 @@ cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && pause 0.5; }
 # mckey_joined: whether the mckey that writes to /tmp/server has joined its group and posted its receives.
 mckey_joined() { grep -q 'joined dgid' /tmp/server; }
 
-# await_listener PORT: waits until a TCP server listens at our end (or, reversed, at the peer's).
+# tcp_listens PORT: whether a TCP server listens at our end (or, reversed, at the peer's). At our end without a
+# process, as this is polled.
+tcp_listens() {
+	local sockets port
+	if [ -n "${REVERSE-}" ]; then
+		[ -n "$(at_peer ss -Hltn "sport = :$1")" ]
+		return
+	fi
+	printf -v port ':%04X' "$1"
+	# A kernel may have no IPv6.
+	sockets=$(</proc/net/tcp)$({ echo "$(</proc/net/tcp6)"; } 2>/dev/null)
+	[[ $sockets =~ $port\ 0+:0000\ 0A ]]
+}
+
+# await_listener PORT: waits until a TCP server listens on it; see tcp_listens.
 await_listener() {
-	local try where=()
-	[ -z "${REVERSE-}" ] || where=(at_peer)
+	local try
 	for try in {1..600}; do
-		[ -z "$("${where[@]}" ss -Hltn "sport = :$1")" ] || return 0
+		if tcp_listens "$1"; then return; fi
 		pause 0.05
 	done
 	echo "# nobody listens on port $1 after 30 s"
