@@ -359,20 +359,31 @@ one_processor() {
 	check "The device has its address" has_gid "$DEV" "$ADDR"
 }
 
+# clear_up: leaves only DEV, and no namespace. Each device costs each namespace thousands of files in sysfs, and each
+# namespace each device.
+clear_up() {
+	local name
+	for name in /sys/class/infiniband/*; do
+		[ "${name##*/}" = "$DEV" ] || rdma link del "${name##*/}"
+	done
+	# Else DEV would go with it.
+	at_peer ip link set "$PEER_NETDEV" netns 1 && ip link set "$PEER_NETDEV" mtu "$MTU" up && ip -all netns del
+}
+
 # removals: a namespace, the device in it and its netdev are removed at the same time, in each order.
 removals() {
-	local round pids
+	local round pids late
 	seeded
 	for ((round = 0; round < 15; round++)); do
 		ip netns add r
 		ip link add r0 netns r type veth peer name r1
 		ip netns exec r rdma link add R type "$LINK_TYPE" netdev r0 || return
-		pids=()
-		{ sleep "0.00$((RANDOM % 9))"; rdma link del R; } 2>/dev/null &
+		pids=() late=($((RANDOM % 9)) $((RANDOM % 9)) $((RANDOM % 9)))
+		{ pause "0.00${late[0]}"; rdma link del R; } 2>/dev/null &
 		pids+=($!)
-		{ sleep "0.00$((RANDOM % 9))"; ip link del r1; } 2>/dev/null &
+		{ pause "0.00${late[1]}"; ip link del r1; } 2>/dev/null &
 		pids+=($!)
-		{ sleep "0.00$((RANDOM % 9))"; ip netns del r; } &
+		{ pause "0.00${late[2]}"; ip netns del r; } &
 		pids+=($!)
 		wait "${pids[@]}"
 		within 30 not has_device R || return
@@ -468,18 +479,19 @@ if [ "$DRIVER" = ferroce ]; then
 else
 	skip "VLANs, pods, adapters, restarts" "rxe: does not serve them"
 fi
-first_client
 tunnel ipip "$ADDR" "$PEER_ADDR"
 tunnel gre "$ADDR" "$PEER_ADDR"
 tunnel ip6tnl "$ADDR6" "$PEER_ADDR6"
 tunnel ip6gre "$ADDR6" "$PEER_ADDR6"
-without_mac wireguard ip link add t0 type wireguard
-without_mac tun ip tuntap add t0 mode tun
 under_flaps
 default_tos
 firewalls
 if [ "$DRIVER" = ferroce ]; then bridged; else skip "A bridge with netfilter" "rxe: has no two devices more"; fi
 one_processor
+check "The peer is removed" clear_up
+first_client
+without_mac wireguard ip link add t0 type wireguard
+without_mac tun ip tuntap add t0 mode tun
 check "Namespace, device and netdev are removed at the same time" removals
 check "The log is not flooded" log_is_not_flooded 200
 finish
