@@ -196,11 +196,12 @@ skip() {
 # note: prints a line, or standard input, as comments of the result.
 note() { if [ $# -gt 0 ]; then echo "# $*"; else sed 's/^/# /'; fi; }
 
-# check NAME COMMAND...: the command must succeed. Its output is shown if it fails.
+# check NAME COMMAND...: the command must succeed. Its output is shown if it fails. Each shell, and each check within
+# a check, has a file of its own for that, which stays: to make and remove one takes two processes.
 check() {
-	local name=$1 log rc
+	local name=$1 depth=$((${depth:-0} + 1)) rc
+	local log=/tmp/check.$BASHPID.$depth
 	shift
-	log=$(mktemp)
 	if "$@" >"$log" 2>&1; then
 		ok "$name"
 	else
@@ -209,14 +210,13 @@ check() {
 		note <"$log"
 		not_ok "$name"
 	fi
-	rm -f "$log"
 }
 
 # check_fails NAME COMMAND...: the command must fail, but neither be killed nor time out.
 check_fails() {
-	local name=$1 log rc=0
+	local name=$1 depth=$((${depth:-0} + 1)) rc=0
+	local log=/tmp/check.$BASHPID.$depth
 	shift
-	log=$(mktemp)
 	"$@" >"$log" 2>&1 || rc=$?
 	if [ "$rc" -gt 0 ] && [ "$rc" -lt 124 ]; then
 		ok "$name"
@@ -225,23 +225,21 @@ check_fails() {
 		note <"$log"
 		not_ok "$name"
 	fi
-	rm -f "$log"
 }
 
 # python_tests SCRIPT [ARGUMENT...]: runs tests in Python, whose results count with ours.
 python_tests() {
-	local log
-	log=$(mktemp)
+	local log=/tmp/python.$BASHPID line ended=
 	python3 "${VM_LIB%/*}/$1" "${@:2}" >"$log" 2>&1
-	awk -v n="$KTAP_NUMBER" '
-		/^1\.\./ { next }
-		/^ok [0-9]/ { sub(/^ok [0-9]+/, "ok " ++n) }
-		/^not ok [0-9]/ { sub(/^not ok [0-9]+/, "not ok " ++n) }
-		{ print; fflush() }' "$log"
-	KTAP_NUMBER=$((KTAP_NUMBER + $(grep -c '^\(not \)\?ok ' "$log")))
-	KTAP_FAILED=$((KTAP_FAILED + $(grep -c '^not ok ' "$log")))
-	check "$1 runs to its end" grep -q '^1\.\.' "$log"
-	rm -f "$log"
+	while IFS= read -r line || [ -n "$line" ]; do
+		case $line in
+		1..*) ended=1 ;;
+		"ok "[0-9]*) ok "${line#ok * }" ;;
+		"not ok "[0-9]*) not_ok "${line#not ok * }" ;;
+		*) echo "$line" ;;
+		esac
+	done <"$log"
+	check "$1 runs to its end" [ -n "$ended" ]
 }
 
 # nothing_at_error_level: consumers cannot cause kernel errors, so neither the driver nor the core logs at that level.
@@ -273,7 +271,10 @@ mark() { echo "ferroce-test: $*" >/dev/kmsg; }
 # ---- counters --------------------------------------------------------------------------------
 
 # counter DEVICE NAME: prints a hardware counter of the port.
-counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
+counter() {
+	local value
+	read -r value <"/sys/class/infiniband/$1/ports/1/hw_counters/$2" && echo "$value"
+}
 
 # moved DEVICE NAME COMMAND...: prints how far the counter advanced while the command ran, which must succeed.
 moved() {
@@ -333,29 +334,36 @@ cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && pause 0.5; }
 # mckey_joined: whether the mckey that writes to /tmp/server has joined its group and posted its receives.
 mckey_joined() { grep -q 'joined dgid' /tmp/server; }
 
-# tcp_listens PORT: whether a TCP server listens at our end (or, reversed, at the peer's). At our end without a
-# process, as this is polled.
-tcp_listens() {
-	local sockets port
-	if [ -n "${REVERSE-}" ]; then
-		[ -n "$(at_peer ss -Hltn "sport = :$1")" ]
-		return
-	fi
-	printf -v port ':%04X' "$1"
-	# A kernel may have no IPv6.
-	sockets=$(</proc/net/tcp)$({ echo "$(</proc/net/tcp6)"; } 2>/dev/null)
-	[[ $sockets =~ $port\ 0+:0000\ 0A ]]
-}
-
-# await_listener PORT: waits until a TCP server listens on it; see tcp_listens.
+# await_listener PORT [PROCESS]: waits until a TCP server listens at our end (or, reversed, at the peer's), or in the
+# namespace of a process.
 await_listener() {
 	local try
 	for try in {1..600}; do
-		if tcp_listens "$1"; then return; fi
+		if [ -z "${2-}" ] && [ -n "${REVERSE-}" ]; then
+			[ -z "$(at_peer ss -Hltn "sport = :$1")" ] || return 0
+		else
+			! listens "$1" "${2:-self}" || return 0
+		fi
 		pause 0.05
 	done
 	echo "# nobody listens on port $1 after 30 s"
 	return 1
+}
+
+# listens PORT PROCESS: whether a TCP server does in the namespace of that process. `ss` is a process for each look.
+listens() {
+	local at lines=()
+	printf -v at '%04X' "$1"
+	{ mapfile -t lines <"/proc/$2/net/tcp" && mapfile -t -O "${#lines[@]}" lines <"/proc/$2/net/tcp6"; } 2>/dev/null
+	# The state of a listener is 0A.
+	[[ ${lines[*]} =~ :\ [0-9A-F]+:"$at"\ [0-9A-F]+:0000\ 0A\  ]]
+}
+
+# says FILE TEXT: whether the text is in a small file. `grep` is a process.
+says() {
+	local text=
+	read -r -d '' text <"$1"
+	[[ $text == *"$2"* ]]
 }
 
 # traffic NAME PORT SERVER CLIENT: runs two command lines that communicate; both must succeed. They are given as text
@@ -375,15 +383,15 @@ traffic() {
 	: >/tmp/client
 	mark "$name"
 	if [ -n "$serve" ]; then
-		run_end server "$server" >/tmp/server 2>&1 &
+		run_end server "$server" exec >/tmp/server 2>&1 &
 		pid=$!
-		await_listener "$port"
+		await_listener "$port" "$pid"
 	fi
 	barrier
 	if [ -n "$connect" ]; then run_end client "$client" >/tmp/client 2>&1 || rc_client=$?; fi
 	if [ -n "$serve" ]; then wait "$pid" || rc_server=$?; fi
 	# The pingpongs report wrong data, but do not fail.
-	if grep -q 'invalid data' /tmp/server /tmp/client; then rc_server=invalid-data; fi
+	if says /tmp/server 'invalid data' || says /tmp/client 'invalid data'; then rc_server=invalid-data; fi
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
 		ok "$name"
 		return 0
@@ -397,20 +405,24 @@ traffic() {
 	return 1
 }
 
-# run_end server|client COMMAND: runs one end of the traffic, in the right namespace.
+# run_end server|client COMMAND [exec]: runs one end of the traffic, in the right namespace; in place of this shell.
 run_end() {
-	local dev=$DEV gid4=${GID4-} gid6=${GID6-} to=$ADDR where=() ours=
+	local dev=$DEV gid4=${GID4-} gid6=${GID6-} to=$ADDR where=() there= ours=
 	[ "$1" != server ] || ours=1
 	if [ -n "${REVERSE-}" ]; then if [ -n "$ours" ]; then ours=; else ours=1; fi; fi
 	if [ "$TOPOLOGY" = pair ]; then
 		# The other end is never in this kernel; the client connects to the other machine.
 		[ "$1" = server ] || to=$PEER_ADDR
 	else
-		if [ -z "$ours" ]; then dev=$PEER_DEV gid4=${PEER_GID4-} gid6=${PEER_GID6-} where=(at_peer); fi
+		if [ -z "$ours" ]; then dev=$PEER_DEV gid4=${PEER_GID4-} gid6=${PEER_GID6-} there=1; fi
 		[ -z "${REVERSE-}" ] || to=$PEER_ADDR
 	fi
-	set -- $(eval echo "$2")
-	"${where[@]}" timeout "$TRAFFIC_SECONDS" "$@"
+	local in_place=${3-}
+	eval "set -- $2"
+	# The one in the path is a script, where it multiplies as well.
+	set -- /usr/bin/timeout $((TRAFFIC_SECONDS * ${SLOWNESS:-1})) "$@"
+	[ "$there-$TOPOLOGY" != 1-netns ] || where=(ip netns exec b)
+	$in_place "${where[@]}" "$@"
 }
 
 # pingpong KIND FAMILY [OPTION...]: ibv_KIND_pingpong over IPv4 or IPv6, every byte validated. Only the GID is of that

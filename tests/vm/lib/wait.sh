@@ -64,13 +64,16 @@ fail_all_kinds() {
 has_device() { [ -e "/sys/class/infiniband/$1" ]; }
 
 # port_state DEVICE: ACTIVE, DOWN, ...
-port_state() { rdma link show "$1/1" | sed -n 's/.* state \([A-Z]*\).*/\1/p'; }
+port_state() { word_after state "$(rdma link show "$1/1")"; }
 
 # port_is DEVICE STATE
 port_is() { [ "$(port_state "$1")" = "$2" ]; }
 
 # netdev_of DEVICE: prints the netdev that the core reports.
-netdev_of() { rdma link show "$1/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p'; }
+netdev_of() { word_after netdev "$(rdma link show "$1/1")"; }
+
+# word_after WORD TEXT: prints what follows the word; a pipe to `sed` is two processes more.
+word_after() { [[ ! $2 =~ " $1 "([^ ]*) ]] || echo "${BASH_REMATCH[1]}"; }
 
 # attribute DEVICE NAME: prints one line of ibv_devinfo.
 attribute() { ibv_devinfo -v -d "$1" | sed -n "s/^[[:space:]]*$2:[[:space:]]*//p" | head -n 1; }
@@ -93,7 +96,7 @@ has_gid() {
 qps() { rdma resource show qp link "$1" 2>/dev/null | grep -c "pid"; }
 
 # has_qp DEVICE STATE
-has_qp() { rdma resource show qp link "$1" | grep -q "type RC state $2"; }
+has_qp() { [[ $(rdma resource show qp link "$1") == *"type RC state $2"* ]]; }
 
 # keep_neighbours: gives each end a permanent neighbour entry for the other's IPv4 address. ARP has no checksum, so a
 # bad wire could cause a wrong entry for a long time.
