@@ -38,6 +38,9 @@ SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
 # Whether the peer is on another machine.
 FAR = os.environ.get("TOPOLOGY") == "pair"
 
+# Seconds for which a wait for completions takes a whole processor, and then the pause between two looks.
+SPIN, POLL = 0.01, 0.002
+
 _CLOCK = time.monotonic
 _shared = {}
 
@@ -201,13 +204,16 @@ class End:
 
     def completions(self, count, seconds=5):
         """Returns exactly `count` completions, in order; raises if they do not arrive."""
-        end = _CLOCK() + seconds * SLOWNESS
+        begin = _CLOCK()
+        end = begin + seconds * SLOWNESS
         while len(self.waiting) < count:
-            late = _CLOCK() > end
+            now = _CLOCK()
             self.waiting += self.cq.poll(16)[1]
-            if late and len(self.waiting) < count:
+            if now > end and len(self.waiting) < count:
                 got = [(wc.wr_id, wc.status) for wc in self.waiting]
                 raise AssertionError(f"{len(got)} of {count} completions after {seconds} s: {got}")
+            if now > begin + SPIN:
+                time.sleep(POLL)
         found, self.waiting = self.waiting[:count], self.waiting[count:]
         return found
 
@@ -226,8 +232,11 @@ class End:
     def silent(self, seconds=0.1):
         """Checks that nothing completes for a while."""
         end = _CLOCK() + seconds
-        while _CLOCK() < end:
+        late = False
+        while not late:
+            late = _CLOCK() >= end
             self.waiting += self.cq.poll(16)[1]
+            time.sleep(0 if late else POLL)
         if self.waiting:
             raise AssertionError(f"unexpected completions: {[(w.wr_id, w.status) for w in self.waiting]}")
 

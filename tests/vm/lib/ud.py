@@ -30,6 +30,8 @@ GSI_QKEY = 0x80010000
 MULTICAST_QPN = 0xFFFFFF
 # enum ib_uverbs_write_cmds.
 _ATTACH, _DETACH = 30, 31
+# As in rc.py.
+SPIN, POLL = 0.01, 0.002
 _CLOCK = time.monotonic
 
 
@@ -136,7 +138,7 @@ class UdEnd:
 
     def completion(self, wanted=lambda wc: True, seconds=10):
         """Returns the next wanted completion; keeps others for later."""
-        end = _CLOCK() + seconds
+        begin = _CLOCK()
         waiting = getattr(self, "_waiting", [])
         while True:
             waiting += self.cq.poll(16)[1]
@@ -145,8 +147,10 @@ class UdEnd:
                     del waiting[at]
                     self._waiting = waiting
                     return found
-            if _CLOCK() > end:
+            if _CLOCK() > begin + seconds:
                 raise AssertionError(f"no completion after {seconds} s")
+            if _CLOCK() > begin + SPIN:
+                time.sleep(POLL)
 
     def silent(self, seconds=0.3):
         """Checks that nothing completes for a while."""
@@ -155,6 +159,7 @@ class UdEnd:
             found = getattr(self, "_waiting", []) + self.cq.poll(16)[1]
             if found:
                 raise AssertionError(f"unexpected completions: {[(w.wr_id, w.status) for w in found]}")
+            time.sleep(POLL)
 
     def close(self):
         """Closes the objects, users before the objects that they use."""
