@@ -7,6 +7,7 @@ The ways and the namespaces are those of 38-foreign.sh, which sets up all but th
 import ipaddress
 import os
 import random
+import select
 import socket
 import subprocess
 import time
@@ -16,6 +17,7 @@ from pyverbs.device import Context
 from pyverbs.wr import SendWR
 
 import enums as e
+import features
 import frame as f
 from netns import within_namespace
 from rc import SLOWNESS, End
@@ -24,27 +26,36 @@ from ud import gid_text
 from work import fill, pattern
 
 NETDEV, PEER_NETDEV = os.environ["NETDEV"], os.environ["PEER_NETDEV"]
+ROUTER = bytes.fromhex(Path(f"/sys/class/net/{NETDEV}/address").read_text(encoding="ascii").replace(":", ""))
 DSCP, HOPS = 26, 64
+# Features of an egress that takes super-packets in lists.
+LISTS = ("tx-gso-list", "tx-udp_tnl-segmentation")
 # How long GRO waits for packets, in ns: longer than it takes to send them.
 PATIENCE = 200_000_000
 # A message of several packets, and one packet each in a list of requests.
 LONG, SHORT, SHORTS, MTU = 8192, 64, 8, 1024
+# How often each way carries wrong frames, at least.
+ROUNDS = 2
 PSN, NOBODY = 0x1000, 0x1234
-SETTLING = 0.4 * SLOWNESS
+# How long packets may take, and how long no more may come once all have: the last wait in GRO.
+SETTLING, AFTER = 0.4 * SLOWNESS, 1.5e-9 * PATIENCE
 V4, V6 = "10.9.0.2", "fd09::2"
 
 
-def shell(text):
-    """Runs a command line, which must succeed."""
-    done = subprocess.run(text, shell=True, capture_output=True, text=True, check=False)
-    true(done.returncode == 0, f"{text}: {done.stderr.strip()}")
+def shell(*lines):
+    """Runs command lines, which must succeed: one process runs all, where they are of `ip` alone."""
+    if all(line.startswith("ip ") and not set(line) & set("-;&|") for line in lines):
+        command, text = ["ip", "-batch", "-"], "\n".join(line.removeprefix("ip ") for line in lines)
+    else:
+        command, text = ["sh", "-ec", "\n".join(lines)], ""
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    true(done.returncode == 0, f"{lines}: {done.stderr.strip()}")
 
 
-def mac(netdev, space=None):
-    """The MAC address of an interface."""
-    command = ["ip", "-o", *(["-n", space] if space else []), "link", "show", "dev", netdev]
-    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return bytes.fromhex(words[words.index("link/ether") + 1].replace(":", ""))
+def mac(netdev, space):
+    """The MAC address of an interface in another namespace."""
+    with packet_socket(netdev, space) as opened:
+        return opened.getsockname()[4]
 
 
 def packet_socket(netdev, space, protocol=0):
@@ -80,19 +91,18 @@ def hops_and_dscp(ip):
     return ip[8], ip[1] >> 2
 
 
-def seen(capture):
-    """All RoCE packets that were captured, as (IP header, rest)."""
-    time.sleep(SETTLING)
-    capture.setblocking(False)
-    found = []
-    try:
-        while True:
-            frame, address = capture.recvfrom(70000)
-            # What the end itself sends are errors that quote a packet.
-            if address[2] != socket.PACKET_OUTGOING:
-                found.append(inner(frame))
-    except BlockingIOError:
-        return [packet for packet in found if packet]
+def seen(capture, wanted):
+    """All RoCE packets that were captured, as (IP header, rest). So many should come; more would be seen as well."""
+    found, end = [], time.monotonic() + SETTLING
+    while select.select([capture], [], [], max(0, end - time.monotonic()))[0]:
+        frame, address = capture.recvfrom(70000)
+        # What the end itself sends are errors that quote a packet.
+        packet = inner(frame) if address[2] != socket.PACKET_OUTGOING else None
+        if packet:
+            found.append(packet)
+            if len(found) == wanted:
+                end = time.monotonic() + AFTER
+    return found
 
 
 # ---- senders ---------------------------------------------------------------------------------
@@ -101,7 +111,7 @@ def seen(capture):
 class Raw:
     """Frames as an adapter sends them: no UDP checksum, one IPv4 identification."""
 
-    name = "frames of an adapter"
+    name, packets = "frames of an adapter", 8
 
     def __init__(self, way):
         self.way = way
@@ -112,10 +122,10 @@ class Raw:
         """Sends the packets of a WRITE, all but the last in one burst."""
         version = ipaddress.ip_address(self.way["to"]).version
         source = os.environ["PEER_ADDR6" if version == 6 else "PEER_ADDR"]
-        for number in range(8):
+        for number in range(self.packets):
             opcode = f.WRITE_FIRST if number == 0 else f.WRITE_LAST if number == 7 else f.WRITE_MIDDLE
             frame = f.build({
-                "version": version, "ether_to": self.way.get("mac") or mac(NETDEV), "ident": 0, "qpn": NOBODY,
+                "version": version, "ether_to": self.way.get("mac") or ROUTER, "ident": 0, "qpn": NOBODY,
                 "ether_from": self.socket.getsockname()[4], "source": ipaddress.ip_address(source).packed,
                 "destination": ipaddress.ip_address(self.way["to"]).packed, "psn": PSN + number,
                 "ack": 0, "opcode": f.RC | opcode, "body": (bytes(16) if number == 0 else b"") + bytes([number]) * MTU})
@@ -135,6 +145,8 @@ class Raw:
 
 class Device:
     """A QP of a device in another namespace, whose peer does not answer."""
+
+    packets = LONG // MTU + SHORTS
 
     def __init__(self, way, device, gids):
         version = ipaddress.ip_address(way["to"]).version
@@ -166,7 +178,7 @@ class Device:
             psn = int.from_bytes(rest[17:20], "big")
             skip = 20 + (16 if rest[8] & 31 in (f.WRITE_FIRST, f.WRITE_ONLY) else 0)
             packets.setdefault(psn, []).append(rest[skip:-4])
-        equal(sorted(packets), list(range(PSN, PSN + LONG // MTU + SHORTS)), "PSNs")
+        equal(sorted(packets), list(range(PSN, PSN + self.packets)), "PSNs")
         true(all(len(set(copies)) == 1 and len(copies) == times for copies in packets.values()), "copies differ")
         data = b"".join(packets[psn][0] for psn in sorted(packets))
         true(data == self.data + self.data[:SHORT] * SHORTS, "other bytes arrive")
@@ -198,7 +210,8 @@ class Own(Device):
 
 # ---- ways ------------------------------------------------------------------------------------
 
-# `up` makes the way. `to`: the destination. `routed`: the router writes TTL and DSCP. `times`: copies of each packet.
+# `up` makes the way, and `down` removes it. `to`: the destination. `routed`: the router writes TTL and DSCP.
+# `times`: copies of each packet.
 # `raw`: for raw frames only. `singly`: it drops super-packets (38-singly).
 TUNNELS = {
     "ipip": ("ipip local 10.70.0.1 remote 10.70.0.2", V4),
@@ -217,9 +230,10 @@ NEIGHBOUR = "ip neigh replace {to} lladdr 02:00:00:00:00:09 dev {dev}"
 
 def tunnel(kind, to):
     """A tunnel device."""
-    route = f"ip route replace {to} dev t0 mtu 1200"
-    return {"to": to, "routed": 1, "up": [f"ip link add t0 type {kind}", "ip link set t0 mtu 2000 up", route],
-            "neighbour": "tap" in kind or "vxlan" in kind, "down": "ip link del t0"}
+    up = [f"ip link add t0 type {kind}", "ip link set t0 mtu 2000 up", f"ip route replace {to} dev t0 mtu 1200"]
+    if "tap" in kind or "vxlan" in kind:
+        up.append(NEIGHBOUR.format(to=to, dev="t0"))
+    return {"to": to, "routed": 1, "up": up, "down": "ip link del t0"}
 
 
 def tagged(*kinds):
@@ -230,7 +244,8 @@ def tagged(*kinds):
                f"ip link set t{number} up"]
         below = f"t{number}"
     return {"to": V4, "routed": 1, "up": [*up, f"ip route replace {V4} dev {below}",
-                                          NEIGHBOUR.format(to=V4, dev=below)], "down": "ip link del t0"}
+                                          NEIGHBOUR.format(to=V4, dev=below)],
+            "down": "ip link del t0; ethtool -K p0 txvlan on"}
 
 
 def ways():
@@ -246,7 +261,7 @@ def ways():
                NEIGHBOUR.format(to=V4, dev="t0")]}
     # The kernel encapsulates before it forwards.
     found["seg6"] = {"to": V6, "singly": 1, "up": [
-        f"ip -6 route replace {V6} encap seg6 mode encap segs fd70::2,fd70::3,fd70::2 via fd70::2 dev p0"]}
+        f"ip route replace {V6} encap seg6 mode encap segs fd70::2,fd70::3,fd70::2 via fd70::2 dev p0"]}
     found["mpls"] = {"to": V4, "routed": 1, "singly": 1, "up": [
         "modprobe mpls_router", "modprobe mpls_iptunnel",
         f"ip route replace {V4} encap mpls 100 via inet 10.70.0.2 dev p0"]}
@@ -281,22 +296,43 @@ def ways():
     return found
 
 
+class Laid:
+    """The way that is there. It stays for the next test, unless a test fails."""
+
+    def __init__(self):
+        self.name = self.down = None
+
+    def lay(self, name, way):
+        """Makes a way, if it is not there."""
+        if self.name != name:
+            self.clear()
+            self.down = way.get("down")
+            shell(*way["up"])
+            self.name = name
+
+    def clear(self):
+        """Removes the way. Part of it may be missing."""
+        if self.down:
+            subprocess.run(self.down, shell=True, check=False, capture_output=True)
+        self.name = self.down = None
+
+
+laid = Laid()
+
+
 def one(name, way, sender, takes):
     """Sends over a way, and checks what arrives."""
     try:
-        for command in way["up"]:
-            shell(command)
+        laid.lay(name, way)
     except AssertionError as missing:
         raise Skip(f"this kernel has no {name}: {missing}") from missing
-    if way.get("neighbour"):
-        shell(NEIGHBOUR.format(to=way["to"], dev="t0"))
     if name in ("macvlan", "bridge"):
         way = {**way, "mac": mac(way["capture"], "c")}
     capture = packet_socket(way.get("capture", "p1"), "c", 3)
     source = sender(way)
     try:
         source.send()
-        found = seen(capture)
+        found = seen(capture, source.packets * way.get("times", 1))
         source.check(found, way.get("times", 1), takes)
         true(found, "nothing arrives")
         wanted = {(HOPS - 1, DSCP) if way.get("routed") else (HOPS, 0)}
@@ -309,16 +345,14 @@ def one(name, way, sender, takes):
 def case(name, way, sender, takes):
     """A test of one way, one sender and one kind of egress."""
     def test():
-        shell(f"ethtool -K p0 tx-gso-list {takes} tx-udp_tnl-segmentation {takes}")
+        features.switch("p0", LISTS, takes == "on")
         # A veth receives by GRO what comes from one that segments nothing.
-        whole = "off" if sender is Raw else "on"
-        shell(f"ip netns exec b ethtool -K {PEER_NETDEV} tso {whole} tx-gso-list {whole} "
-              f"tx-udp_tnl-segmentation {whole}")
+        features.switch(PEER_NETDEV, (*LISTS, features.TSO), sender is not Raw, "b")
         try:
             one(name, way, sender, takes == "on" and sender is Own)
-        finally:
-            subprocess.run(way.get("down", "true"), shell=True, check=False, capture_output=True)
-            subprocess.run("ethtool -K p0 txvlan on", shell=True, check=False, capture_output=True)
+        except BaseException:
+            laid.clear()
+            raise
 
     test.__name__ = name.replace(" ", "_")
     test.__doc__ = f"{name}, {sender.name}, an egress that takes {'' if takes == 'on' else 'no '}lists"
@@ -339,10 +373,10 @@ def cases():
 # ---- bad input -------------------------------------------------------------------------------
 
 
-def mutated(chance, to, router):
+def mutated(chance, to):
     """A frame to the router that is almost right."""
     version = ipaddress.ip_address(to).version
-    fields = {"version": version, "ether_to": router, "ident": chance.choice((0, chance.getrandbits(16))),
+    fields = {"version": version, "ether_to": ROUTER, "ident": chance.choice((0, chance.getrandbits(16))),
               "source": ipaddress.ip_address(os.environ["PEER_ADDR6" if version == 6 else "PEER_ADDR"]).packed,
               "destination": ipaddress.ip_address(to).packed, "qpn": NOBODY, "psn": chance.getrandbits(24),
               "opcode": chance.choice((f.WRITE_FIRST, f.WRITE_MIDDLE, f.WRITE_LAST, chance.getrandbits(8))),
@@ -360,33 +394,34 @@ def mutated(chance, to, router):
     return f.build(fields)
 
 
+def send_wrong(chance, source, way):
+    """Sends one such frame to a way or to the router itself, sometimes in fragments."""
+    made = mutated(chance, chance.choice((way["to"], way["to"], os.environ["ADDR"])))
+    pieces = f.fragments(made) if made[12:15] == b"\x08\0\x45" and chance.random() < 0.1 else [made]
+    for piece in pieces:
+        try:
+            source.send(piece)
+        except OSError:
+            pass
+
+
 def almost():
     """Frames that are almost right, through each way: nothing but counters"""
-    chance, router = random.Random(os.environ.get("SEED", "4791")), mac(NETDEV)
-    end = time.monotonic() + int(os.environ.get("BAD_SECONDS", "10"))
-    source = packet_socket(PEER_NETDEV, "b")
-    usable = [way for way in ways().values() if not way.get("raw")]
-    while time.monotonic() < end:
-        way = chance.choice(usable)
-        try:
-            for command in way["up"]:
-                shell(command)
-            if way.get("neighbour"):
-                shell(NEIGHBOUR.format(to=way["to"], dev="t0"))
-            for _ in range(200):
-                to = chance.choice((way["to"], way["to"], os.environ["ADDR"]))
-                made = mutated(chance, to, router)
-                pieces = f.fragments(made) if made[12:15] == b"\x08\0\x45" and chance.random() < 0.1 else [made]
-                for piece in pieces:
-                    try:
-                        source.send(piece)
-                    except OSError:
-                        pass
-        except AssertionError:
-            pass
-        finally:
-            subprocess.run(way.get("down", "true"), shell=True, check=False, capture_output=True)
-    source.close()
+    chance = random.Random(os.environ.get("SEED", "4791"))
+    end = time.monotonic() + int(os.environ.get("BAD_SECONDS", "0"))
+    usable = [(name, way) for name, way in ways().items() if not way.get("raw")]
+    rounds = 0
+    with packet_socket(PEER_NETDEV, "b") as source:
+        while rounds < ROUNDS or time.monotonic() < end:
+            rounds += 1
+            for name, way in chance.sample(usable, len(usable)):
+                try:
+                    laid.lay(name, way)
+                except AssertionError:
+                    continue
+                for _ in range(200):
+                    send_wrong(chance, source, way)
+                laid.clear()
 
 
 def setup():
