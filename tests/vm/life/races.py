@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 import random
+import signal
 import sys
 import time
 
@@ -27,6 +28,8 @@ from tap import equal, run, true
 
 SECONDS = float(os.environ.get("RACE_SECONDS", "6")) * SLOWNESS
 SEED = int(os.environ.get("SEED", "4791"))
+# Actions that a process still begins once the device is gone: all fail, so more would only take a processor.
+FAREWELL = 50
 QUICK = {"timeout": 8, "retry_cnt": 1, "rnr_retry": 1, "min_rnr_timer": 1}
 
 
@@ -129,10 +132,15 @@ def many_regions(chance):
 ACTIONS = (region_goes, pair_goes, queue_goes, shared_goes, many_regions)
 
 
+def is_there():
+    """Returns whether the device still exists."""
+    return os.path.exists(f"/sys/class/infiniband/{DEVICE}")
+
+
 def play(number, stop, done):
     """Body of one process; `done` counts the actions that completed."""
-    chance, opened = random.Random(SEED + number), False
-    while time.monotonic() < stop:
+    chance, opened, left = random.Random(SEED + number), False, FAREWELL
+    while time.monotonic() < stop and left:
         at = chance.randrange(len(ACTIONS))
         try:
             if not opened:
@@ -141,7 +149,8 @@ def play(number, stop, done):
             ACTIONS[at](chance)
             done[number * len(ACTIONS) + at] += 1
         except PyverbsError:
-            pass  # A full queue, a QP that has already failed, or a removed device.
+            # A full queue, a QP that has already failed, or a removed device.
+            left -= not is_there()
 
 
 def races():
@@ -153,20 +162,23 @@ def races():
         if not child:
             try:
                 play(number, stop if number < 3 else math.inf, done)
+                if number == 3:
+                    signal.pause()
                 os._exit(0)
             except BaseException as error:  # pylint: disable=broad-except
                 print(f"# process {number}: {error!r}", flush=True)
                 os._exit(1)
         children.append(child)
     # One process is killed in the middle of any action.
-    time.sleep(SECONDS / 2)
+    while time.monotonic() < stop - SECONDS / 2 and is_there():
+        time.sleep(0.1)
     os.kill(children[3], 9)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     ended = {action.__name__: sum(done[at::len(ACTIONS)]) for at, action in enumerate(ACTIONS)}
     print(f"# {ended}", flush=True)
     equal(codes, [0, 0, 0, -9], "exit codes")
     # Removal of the device ends the processes early.
-    true(min(ended.values()) > 0 or not os.path.exists(f"/sys/class/infiniband/{DEVICE}"), f"some never ended: {ended}")
+    true(min(ended.values()) > 0 or not is_there(), f"some never ended: {ended}")
 
 
 def undisturbed():
