@@ -5,6 +5,8 @@ import mmap
 import os
 import signal
 import struct
+import sys
+import time
 
 import enums as e
 from rc import across
@@ -23,9 +25,10 @@ def closed(pipe):
 
 
 class Bystander:
-    """A connection that is not attacked, in its own process."""
+    """A connection that is not attacked, in its own process, with so many seconds between two rounds."""
 
-    def __init__(self):
+    def __init__(self, pause=0):
+        self.pause = pause
         back, self.out = os.pipe()
         stop, self.stop = os.pipe()
         # Number of completed rounds. Not a pipe, since most users of a bystander never read it.
@@ -65,6 +68,8 @@ class Bystander:
                     equal(held(one, len(data), 32768), data, f"bytes read in round {rounds}")
                 rounds += 1
                 struct.pack_into("=Q", self.done, 0, rounds)
+                if self.pause:
+                    time.sleep(self.pause)
             print(f"# bystander: {4 * rounds} messages", flush=True)
 
     def rounds(self):
@@ -78,9 +83,9 @@ class Bystander:
 
 
 def main():
-    """Runs a bystander until SIGTERM."""
+    """Runs a bystander until SIGTERM: bystander.py [PAUSE]."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    bystander = Bystander()
+    bystander = Bystander(*map(float, sys.argv[1:]))
     signal.sigwait({signal.SIGTERM})
     bystander.end()
 

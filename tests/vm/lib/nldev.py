@@ -82,6 +82,11 @@ def text(data):
     return data.rstrip(b"\0").decode()
 
 
+def names():
+    """Returns the names of the devices in the namespace of this thread."""
+    return [text(within(answer, DEV_NAME)[0]) for answer in ask(GET, {}, dump=True)]
+
+
 def index_of(device):
     """Returns the core's index of a device."""
     return next(number(within(answer, DEV_INDEX)[0]) for answer in ask(GET, {}, dump=True)

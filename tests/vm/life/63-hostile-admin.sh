@@ -7,25 +7,27 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]                a connection that must not suffer; v1 is in namespace b
 #	w0 ------ w1, x0 ------ x1, bond9, w0.7      the interfaces that change, with devices hx, hy, hz
 #
-# ADMIN_SECONDS is the duration, SEED seeds the random choices.
+# ADMIN_SECONDS is the duration of each part, SEED seeds the random choices.
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1200 VM_ENV=ADMIN_SECONDS=300
 
 . "$VM_LIB"
 
-seconds=$((${ADMIN_SECONDS:-20} * SLOWNESS))
+seconds=$((${ADMIN_SECONDS:-10} * SLOWNESS))
+# Loading and unloading takes time, too.
+loading=$((${ADMIN_SECONDS:-20} * SLOWNESS))
 seed=${SEED:-4791}
 note "seed $seed"
 modprobe -a bonding 8021q rdma_ucm 2>/dev/null
 cd "${VM_LIB%/*}" || exit
 
-# reign SEED CONNECTIONS MOVES: runs administrators and users until the time is over, that many connections have worked,
-# and that many devices have moved to another namespace. The log shows their commands.
+# reign SEED SECONDS CONNECTIONS MOVES: runs administrators and users until the time is over, that many connections have
+# worked, and that many devices have moved to another namespace. The log shows their commands.
 commands=0
 reign() {
 	local rc=0
-	python3 hostile_admin.py "$1" "$seconds" "$2" "$3" 2>/tmp/reign || rc=$?
+	python3 hostile_admin.py "$@" 2>/tmp/reign || rc=$?
 	commands=$((commands + $(sed -n 's/ commands, .*//p' /tmp/reign)))
 	return "$rc"
 }
@@ -50,10 +52,11 @@ gone() {
 beside() {
 	local bystander
 	mark "administrators, seed $1"
-	python3 bystander.py >/tmp/bystander 2>&1 &
+	# Several rounds for each command, without a processor of its own.
+	python3 bystander.py 0.01 >/tmp/bystander 2>&1 &
 	bystander=$!
 	within 30 has_qp "$DEV" RTS
-	check "Commands succeed or are refused, and connections work" reign "$1" 1 "$2"
+	check "Commands succeed or are refused, and connections work" reign "$1" "$seconds" 1 "$2"
 	note </tmp/reign
 	if [ "$DRIVER" = ferroce ]; then
 		kill "$bystander"
@@ -71,7 +74,7 @@ beside "$seed" 0
 # The same while the driver is loaded and unloaded, at least once with an active connection, even where programs start
 # slowly.
 loads() {
-	local end=$((SECONDS + seconds)) latest=$((SECONDS + 4 * seconds)) talker met
+	local end=$((SECONDS + loading)) latest=$((SECONDS + 4 * loading)) talker met
 	seeded
 	while [ "$SECONDS" -lt "$end" ] || { [ ! -s /tmp/met ] && [ "$SECONDS" -lt "$latest" ]; }; do
 		(set_up_device && set_up_peer)
@@ -94,7 +97,7 @@ loads() {
 mark "the driver comes and goes"
 loads &
 loader=$!
-check "Commands succeed or are refused while the driver is loaded and unloaded" reign $((seed + 1000)) 0 0
+check "Commands succeed or are refused while the driver is loaded and unloaded" reign $((seed + 1000)) "$loading" 0 0
 note </tmp/reign
 wait "$loader"
 check "rmmod does not hang" [ ! -e /tmp/hung ]

@@ -11,6 +11,7 @@ possible where each device belongs to one namespace; the first one is called `fi
 state that a command finds also depends on timing. The test prints a line for each fault.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -20,6 +21,10 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
+
+import nldev
+from netns import within_namespace
 
 DRIVER = os.environ["DRIVER"]
 # Programs can use the devices of the first type only, so most devices are of it.
@@ -48,11 +53,15 @@ SETTINGS = {
 # Settings that a bond changes by itself.
 ITS_OWN = {"active_slave", "ad_info"}
 DEVICES, NAMESPACES = ("hx", "hy", "hz"), ("c", "d")
+# A state in the kernel's list of connections.
+LISTEN = "0A"
 # Minimum of successful commands, and the limit of the duration as a multiple of the requested one.
 ENOUGH, LATEST = 20, 8
 SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
 # Seconds after which a command counts as hung.
 PATIENCE = 60 * SLOWNESS
+# Seconds after which a connection counts as failed, if its programs have not ended. Meanwhile there may be peace.
+CONNECTING = 3 * SLOWNESS
 
 
 class World:
@@ -75,6 +84,10 @@ class World:
         return self.kept >= ENOUGH and self.moved >= self.connections and self.sent >= self.moves \
             and all(self.retuned.values())
 
+    def lacks_connections(self):
+        """Returns whether the time is over, but for a connection that works."""
+        return self.moved < self.connections and time.monotonic() - self.began > self.seconds
+
     def goes_on(self):
         """Returns whether the test continues."""
         return time.monotonic() - self.began < (1 if self.enough() else LATEST) * self.seconds
@@ -84,20 +97,44 @@ class World:
         for name in (netdev, "w0.7") if netdev == "w0" else (netdev,):
             self.place.pop(name, None)
 
-    def carry_out(self, words):
-        """Runs a command; returns whether it succeeded."""
+    def carry_out(self, words, where=""):
+        """Runs a command in a namespace; returns whether it succeeded."""
+        done = False
         try:
-            done = subprocess.run(words, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+            with at(where):
+                done = subprocess.run(words, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
         except subprocess.TimeoutExpired:
             self.faults.append("hung: " + " ".join(words))
-            done = False
+        except OSError:
+            pass  # The namespace does not exist.
         self.given, self.kept = self.given + 1, self.kept + done
         return done
 
+    def carry_out_all(self, commands, where):
+        """Runs commands of `ip`, one after the other, whether they succeed or not; one process does so."""
+        failed = len(commands)
+        try:
+            with at(where):
+                told = subprocess.run(["ip", "-force", "-batch", "-"], timeout=PATIENCE, check=False, text=True,
+                                      input="\n".join(commands) + "\n", capture_output=True).stderr
+            failed = told.count("Command failed")
+        except subprocess.TimeoutExpired:
+            self.faults.append("hung: " + "; ".join(commands))
+        except OSError:
+            pass  # The namespace does not exist.
+        self.given, self.kept = self.given + len(commands), self.kept + len(commands) - failed
+
+
+def at(where):
+    """A context in which this thread is in a namespace, and what it starts. `ip netns exec` is one more process, which
+    mounts sysfs for it: programs need that if they look for devices or interfaces there.
+    """
+    return within_namespace(where) if where else contextlib.nullcontext()
+
 
 def inside(where):
-    """Prefix of a command that runs in a namespace."""
+    """Prefix of a command that runs in a namespace, with its sysfs."""
     return ("ip", "netns", "exec", where) if where else ()
 
 
@@ -126,11 +163,11 @@ class Administrator:
 
     def ip(self, where, *words):
         """Runs `ip` in a namespace."""
-        return self.world.carry_out(["ip", *(("-n", where) if where else ()), *words])
+        return self.world.carry_out(["ip", *words], where)
 
     def within(self, where, *words):
         """Runs another program in a namespace."""
-        return self.world.carry_out([*inside(where), *words])
+        return self.world.carry_out(words, where)
 
     def make(self, netdev):
         """Creates a netdev, up, with addresses."""
@@ -139,17 +176,17 @@ class Administrator:
             where = self.world.place.get("w0", where)
         if self.ip(where, "link", "add", netdev, *NETDEVS[netdev]):
             self.world.place[netdev] = where
-            self.addresses(netdev, where)
-            self.ip(where, "link", "set", netdev, "up")
+            up = [f"link set {netdev} up"]
             if "veth" in NETDEVS[netdev] and self.chance.random() < 0.8:
                 # Without it there is no carrier, and devices are unusable.
-                self.ip(where, "link", "set", NETDEVS[netdev][-1], "up")
+                up.append(f"link set {NETDEVS[netdev][-1]} up")
+            self.addresses(netdev, where, up)
 
-    def addresses(self, netdev, where):
-        """Adds an address of each IP version."""
+    def addresses(self, netdev, where, more=()):
+        """Adds an address of each IP version, and runs more commands."""
         number = self.chance.randrange(4)
-        self.ip(where, "addr", "add", f"10.9.{number}.1/24", "dev", netdev)
-        self.ip(where, "addr", "add", f"fd09::{number}:1/64", "dev", netdev, "nodad")
+        self.world.carry_out_all([f"addr add 10.9.{number}.1/24 dev {netdev}",
+                                  f"addr add fd09::{number}:1/64 dev {netdev} nodad", *more], where)
 
     def strip(self, netdev, where):
         """Removes addresses."""
@@ -190,7 +227,8 @@ class Administrator:
             # Some settings can only change while the bond is down or has no slaves.
             if self.chance.random() < 0.3:
                 self.ip(where, "link", "set", netdev, self.pick("down", "up"))
-            done = self.within(where, "sh", "-c", f"echo {value} >/sys/class/net/{netdev}/bonding/{name}")
+            file = f"/sys/class/net/{netdev}/bonding/{name}"
+            done = self.world.carry_out([*inside(where), "sh", "-c", f"echo {value} >{file}"])
         else:
             done = self.ip(where, "link", "set", netdev, "type", kind, name, value)
         if done and before and self.settings(netdev, where) not in (None, before):
@@ -198,8 +236,12 @@ class Administrator:
 
     def settings(self, netdev, where):
         """The current settings of a bond or VLAN; None if it does not exist."""
-        words = ["ip", *(("-n", where) if where else ()), "-j", "-d", "link", "show", netdev]
-        found = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        try:
+            with at(where):
+                found = subprocess.run(["ip", "-j", "-d", "link", "show", netdev], check=False,
+                                       stdin=subprocess.DEVNULL, capture_output=True)
+        except OSError:
+            return None
         if found.returncode:
             return None
         held = json.loads(found.stdout)[0].get("linkinfo", {}).get("info_data", {})
@@ -280,8 +322,10 @@ class User:
             kind = self.chance.random()
             if not known:
                 time.sleep(0.1)
-            elif kind < 0.15:
+            elif kind < 0.15 or self.world.lacks_connections():
                 with self.world.peace:
+                    if self.world.lacks_connections():
+                        self.mend()
                     # Some of these GIDs are addresses.
                     any(self.whole(device, home, index) for index in range(4) if self.is_there(device, home))
             elif not self.is_there(device, home):
@@ -291,10 +335,21 @@ class User:
             else:
                 self.torn(device, home)
 
+    def mend(self):
+        """Brings interfaces into a state in which devices over them must work: by chance that may take minutes."""
+        for where in ("", *NAMESPACES):
+            self.world.carry_out_all([*(f"link set {netdev} mtu 1500 up" for netdev in ("w0", "x0", "w1", "x1", "lo")),
+                                      "addr add 10.9.0.1/24 dev w0", "addr add 10.9.1.1/24 dev x0"], where)
+        # The core adds GIDs later.
+        time.sleep(0.2 * SLOWNESS)
+
     def is_there(self, device, home):
         """Returns whether the device still exists; otherwise forgets it."""
-        words = [*inside(home), "test", "-e", f"/sys/class/infiniband/{device}"]
-        found = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+        try:
+            with at(home):
+                found = device in nldev.names()
+        except OSError:
+            found = False
         if not found and self.world.homes.get(device) == home:
             self.world.homes.pop(device, None)
         return found
@@ -304,22 +359,27 @@ class User:
         words = "ibv_rc_pingpong", "-d", device, "-g", str(index), "-p", self.port, "-n", "50"
         server = self.start(home, *words)
         # The server never listens here if the namespace was deleted meanwhile and another has its name.
-        late = time.monotonic() + 5 * SLOWNESS
+        late = time.monotonic() + CONNECTING
         while server.poll() is None and not self.listens(home) and time.monotonic() < late:
             time.sleep(0.02)
         code = server.poll()
         if code is None:
-            code = self.end_of(self.start(home, *words, "127.0.0.1"), 5 * SLOWNESS)
+            code = self.end_of(self.start(home, *words, "127.0.0.1"), CONNECTING)
             # The server of a failed client may wait forever.
-            code = self.end_of(server, 5 * SLOWNESS if code == 0 else 0) or code
+            code = self.end_of(server, CONNECTING if code == 0 else 0) or code
         self.world.tried += 1
         self.world.moved += code == 0
         return code == 0
 
     def listens(self, home):
         """Returns whether a server listens on the port in that namespace."""
-        words = [*inside(home), "ss", "-Hltn", f"sport = :{self.port}"]
-        return bool(subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True).stdout)
+        try:
+            with at(home):
+                lines = [line.split() for name in ("tcp", "tcp6")
+                         for line in Path("/proc/thread-self/net", name).read_text(encoding="ascii").splitlines()[1:]]
+        except OSError:
+            return False
+        return any(words[1].endswith(f":{int(self.port):04X}") and words[3] == LISTEN for words in lines)
 
     def torn(self, device, home):
         """Runs programs that are killed while they work."""
