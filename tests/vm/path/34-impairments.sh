@@ -25,12 +25,34 @@ transfers() {
 		perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
 }
 
-# impaired NAME TEXT DEVICE COUNTER: transfers succeed with these impairments, and the counter of the device moves.
+# counted COMMAND [NAME WHAT DEVICE COUNTER]...: the command succeeds, and each counter changes meanwhile as it should:
+# -gt 0 or -eq 0.
+counted() {
+	local command=$1 names=() whats=() places=() before=() at
+	shift
+	for (( ; $#; )); do
+		names+=("$1") whats+=("$2") places+=("$3 $4") before+=("$(counter "$3" "$4")")
+		shift 4
+	done
+	# Its own results do not count.
+	if ! ("$command") >/tmp/counted 2>&1; then
+		note </tmp/counted
+		for at in "${!names[@]}"; do not_ok "${names[at]}"; done
+		return
+	fi
+	for at in "${!names[@]}"; do
+		check "${names[at]}" [ $(($(counter ${places[at]}) - before[at])) ${whats[at]} ]
+	done
+}
+
+# impaired NAME TEXT DEVICE COUNTER [NAME DEVICE COUNTER]: transfers succeed with these impairments, and the counters of
+# the devices move.
 impaired() {
-	local name=$1
-	check "$name: set" impair "$2"
-	mark "$name"
-	grows "$name: transfers succeed, and it is counted" "-gt 0" "$3" "$4" transfers
+	local more=()
+	[ $# -le 4 ] || more=("$5" "-gt 0" "$6" "$7")
+	check "$1: set" impair "$2"
+	mark "$1"
+	counted transfers "$1: transfers succeed, and it is counted" "-gt 0" "$3" "$4" "${more[@]}"
 	impair off
 }
 
@@ -47,12 +69,12 @@ check "A refused text changes nothing" grep -q "^loss 1000 .* seed 7 " "$IMPAIR"
 check "They are switched off" impair off
 grows "Nothing is impaired then" "-eq 0" "$DEV" impaired_pkts transfers
 
-impaired "Loss of 1 %" "seed 1 loss 10000" "$DEV" impaired_pkts
-impaired "Lost packets are sent again" "seed 2 loss 10000" "$PEER_DEV" out_of_seq_request
+impaired "Loss of 1 %" "seed 1 loss 10000" "$DEV" impaired_pkts \
+	"Lost packets are sent again" "$PEER_DEV" out_of_seq_request
 impaired "Duplicates" "seed 3 duplicate 50000" "$PEER_DEV" duplicate_request
 impaired "Reordering" "seed 4 reorder 50000" "$PEER_DEV" out_of_seq_request
-impaired "Marks" "seed 5 mark 50000" "$PEER_DEV" np_ecn_marked_roce_packets
-impaired "Marks slow the sender down" "seed 5 mark 50000" "$DEV" rp_cnp_handled
+impaired "Marks" "seed 5 mark 50000" "$PEER_DEV" np_ecn_marked_roce_packets \
+	"Marks slow the sender down" "$DEV" rp_cnp_handled
 impair "seed 5 mark 50000"
 unreliable() { REVERSE=1 perftest ib_write_bw -c UC -s 16384 -n 200 -m 1024; }
 grows "Marks slow UC down" "-gt 0" "$DEV" rp_cnp_handled unreliable
@@ -99,11 +121,11 @@ patient_transfers() {
 		perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4 -u 18
 }
 impair "seed 11 reorder 50000"
-for counter in out_of_seq_request completer_retry_err; do
-	grows "Reordering is no loss: $counter of the receiver" "-eq 0" "$PEER_DEV" "$counter" patient_transfers
-done
-grows "Nothing is sent again" "-eq 0" "$DEV" completer_retry_err patient_transfers
-grows "Early packets wait" "-gt 0" "$PEER_DEV" reordered_pkts patient_transfers
+counted patient_transfers \
+	"Reordering is no loss: out_of_seq_request of the receiver" "-eq 0" "$PEER_DEV" out_of_seq_request \
+	"Reordering is no loss: completer_retry_err of the receiver" "-eq 0" "$PEER_DEV" completer_retry_err \
+	"Nothing is sent again" "-eq 0" "$DEV" completer_retry_err \
+	"Early packets wait" "-gt 0" "$PEER_DEV" reordered_pkts
 impair "seed 12 reorder 50000 loss 5000"
 grows "Losses are still found" "-gt 0" "$DEV" rcvd_seq_err patient_transfers
 impair off
