@@ -96,18 +96,16 @@ load_driver() { # DRIVER
 }
 
 make_veth() { # NAME PEER
-	ip link add "$1" type veth peer name "$2"
-	ip link set "$1" mtu "$MTU" up
-	ip link set "$2" mtu "$MTU" up
+	ip_all "link add $1 type veth peer name $2" "link set $1 mtu $MTU up" "link set $2 mtu $MTU up"
 }
+
+# ip_all COMMAND...: all commands of `ip`, whether those before have failed or not, in one process.
+ip_all() { printf '%s\n' "$@" | ip ${IP_NAMESPACE:+-n "$IP_NAMESPACE"} -force -batch -; }
 
 # address NETDEV IPV4 IPV6 [NAMESPACE]
 address() {
-	local ip=(ip)
-	[ -z "${4-}" ] || ip=(ip -n "$4")
-	"${ip[@]}" link set "$1" mtu "$MTU" up
-	"${ip[@]}" addr add "$2/24" dev "$1"
-	"${ip[@]}" addr add "$3/64" dev "$1" nodad
+	local IP_NAMESPACE=${4-}
+	ip_all "link set $1 mtu $MTU up" "addr add $2/24 dev $1" "addr add $3/64 dev $1 nodad"
 }
 
 # copy_provider: programs that ask for ferroce's own provider find it.
