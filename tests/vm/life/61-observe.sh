@@ -10,17 +10,25 @@
 . "$VM_LIB"
 T=/sys/kernel/tracing
 
-counter() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
+counter() {
+	local value
+	read -r value <"/sys/class/infiniband/$DEV/ports/1/hw_counters/$1" && echo "$value"
+}
+# numbers_in WORD PATTERN NAME COMMAND...: of what a command lists, where each part begins with the word, prints the
+# number after the name in the parts that match the pattern. Without a pipe, each part of which would be a process.
+numbers_in() {
+	local text part parts
+	text=$("${@:4}")
+	text=${text//$'\n'/ }
+	mapfile -t parts <<<"${text//"$1 "/$'\n'}"
+	for part in "${parts[@]}"; do
+		if [[ $part =~ $2 && $part =~ .*"$3 "([0-9]+) ]]; then echo "${BASH_REMATCH[1]}"; fi
+	done
+}
 # detail NAME: a detail of the only RC QP, as the driver reports it.
-detail() {
-	rdma -dd resource show qp link "$DEV" | tr '\n' ' ' | sed 's/link /\n/g' | grep 'type RC' |
-		sed -n "s/.*drv_$1 \([0-9]*\).*/\1/p"
-}
+detail() { numbers_in link 'type RC' "drv_$1" rdma -dd resource show qp link "$DEV"; }
 # of cq|mr|srq NAME: a detail of the only one that a process owns.
-of() {
-	rdma -dd resource show "$1" dev "$DEV" | tr '\n' ' ' | sed 's/dev /\n/g' | grep 'comm [^[]' |
-		sed -n "s/.*drv_$2 \([0-9]*\).*/\1/p"
-}
+of() { numbers_in dev 'comm [^[]' "drv_$2" rdma -dd resource show "$1" dev "$DEV"; }
 # with_traffic COMMAND...: runs the command while an endless ping-pong runs.
 with_traffic() {
 	timeout 600 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 -m 2048 >/tmp/server 2>&1 &
@@ -73,7 +81,7 @@ details() {
 }
 
 # apart NAME: the value of a counter of the only QP counter.
-apart() { rdma statistic qp show link "$DEV/1" | tr '\n' ' ' | sed -n "s/.*$1 \([0-9]*\).*/\1/p"; }
+apart() { of_counter . "$1"; }
 # rises VALUE COMMAND...: the command prints more than the value.
 rises() { [ "$("${@:2}")" -gt "$1" ]; }
 counted_apart() {
@@ -92,10 +100,9 @@ counted_apart() {
 	check "The port keeps the counts of the unbound counter" [ "$(counter sent_pkts)" -ge "$sum" ]
 }
 
-# counters: one line for each QP counter. numbers and of_counter PATTERN NAME read these lines.
-counters() { rdma statistic qp show link "$DEV/1" | tr '\n' ' ' | sed 's/link /\n/g'; }
-numbers() { counters | sed -n 's/.* cntn \([0-9]*\) .*/\1/p' | sort -u; }
-of_counter() { counters | grep -e "$1" | sed -n "s/.* $2 \([0-9]*\).*/\1/p"; }
+# of_counter PATTERN NAME: a value of each QP counter that matches. numbers: their numbers.
+of_counter() { numbers_in link "$1" " $2" rdma statistic qp show link "$DEV/1"; }
+numbers() { of_counter . cntn | sort -u; }
 # qpns: the QPs of the ping-pongs.
 qpns() { rdma resource show qp link "$DEV/1" | sed -n 's/.*lqpn \([0-9]*\) .*state RTS.* pid .*/\1/p'; }
 # beside KIND COMMAND...: runs the command while a second endless ping-pong runs.
@@ -121,7 +128,7 @@ bind_both() {
 	check "Two bound QPs have two counters" eval '[ "$(numbers | wc -l)" = 2 ]'
 	check "Neither counter has number 0" eval '! numbers | grep -x 0'
 	for qpn in "$first" "$second"; do
-		check "QP $qpn has one counter" eval '[ "$(counters | grep -c "LQPN: <'"$qpn"'>")" = 1 ]'
+		check "QP $qpn has one counter" eval '[ "$(of_counter "LQPN: <'"$qpn"'>" cntn | wc -l)" = 1 ]'
 		number=$(of_counter "LQPN: <$qpn>" sent_pkts)
 		check "The counter of QP $qpn counts" within 5 rises "$number" of_counter "LQPN: <$qpn>" sent_pkts
 	done
