@@ -17,10 +17,8 @@ in=()
 add() { "${in[@]}" rdma link add "$X" type "$LINK_TYPE" netdev "$1"; }
 
 make_link() { # NETDEV PEER
-	"${in[@]}" ip link add "$1" type veth peer name "$2"
-	"${in[@]}" ip addr add "$IP/24" dev "$1"
-	"${in[@]}" ip link set "$1" mtu "$MTU" up
-	"${in[@]}" ip link set "$2" mtu "$MTU" up
+	printf '%s\n' "link add $1 type veth peer name $2" "addr add $IP/24 dev $1" "link set $1 mtu $MTU up" \
+		"link set $2 mtu $MTU up" | "${in[@]}" ip -force -batch -
 	add "$1" && within 5 has_gid "$X" "$IP"
 }
 
@@ -30,7 +28,7 @@ start() {
 	gid=$(gid_index "$X" "$IP")
 	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" >/tmp/server 2>&1 &
 	server=$!
-	within 10 bash -c "[ -n \"\$(${in[*]} ss -Hltn 'sport = :18515')\" ]" || return
+	within 10 listens 18515 "$server" || return
 	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" "$IP" >/tmp/client 2>&1 &
 	client=$!
 	within 10 has_qp "$X" RTS
@@ -42,11 +40,12 @@ running() { kill -0 "$server" && kill -0 "$client"; }
 # sent: number of packets that the device sent.
 sent() { counter "$X" sent_pkts; }
 
+# has_sent COUNT: the device sent more packets than that.
+has_sent() { [ "$(sent)" -gt "$1" ]; }
+
 # flowing: the device sends more packets than retries alone would account for.
 flowing() {
-	local before
-	before=$(sent)
-	within 5 bash -c "[ \$(cat /sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts) -gt $((before + 100)) ]"
+	within 5 has_sent $(($(sent) + 100))
 }
 
 # stop: kills both ends and waits until both have exited.
@@ -75,21 +74,26 @@ read_parents() {
 	done | awk '!seen[$0]++'
 }
 
+# renames NAME...: prints commands that rename the first netdev, with a pause for each name, as one process runs all.
+renames() {
+	while [ $# -gt 1 ]; do
+		printf 'link set %s\n' "$1 down" "$1 name $2"
+		pause 0.05
+		shift
+	done
+}
+
 # comes_and_goes ROUNDS: renames the netdev, and deletes and re-creates it or the device, while two readers read its
 # name.
 comes_and_goes() {
-	local round name now failed=0 readers=()
+	local round failed=0 readers=()
 	: >/tmp/reading
 	read_parents >/tmp/parents1 &
 	readers+=($!)
 	read_parents >/tmp/parents2 &
 	readers+=($!)
 	for ((round = 1; round <= $1; round++)); do
-		now=w0
-		for name in w0-renamed-long w8 w0; do
-			ip link set "$now" down && ip link set "$now" name "$name" || failed=1
-			now=$name
-		done
+		renames w0 w0-renamed-long w8 w0 | ip -batch - || failed=1
 		if ((round % 2)); then
 			ip link del w0
 			within 20 not has_device "$X"
