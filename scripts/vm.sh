@@ -19,6 +19,7 @@
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_POISON=1                   umdebug fills pages that it frees, and checks them later, which takes 4 s at
 #	                              boot: KASAN misses what a process writes to a page that it still maps
+#	VM_USER_MEMORY=1G             of a machine in user mode, unless VM_MEMORY says it of all kernels
 #	VM_ICOUNT=1                   one processor, whose clock counts instructions; boots
 #	VM_COLD=1                     boots instead of resuming a saved machine
 #	VM_PLUGIN=1                   tests/plugin counts in QEMU, and writes to the last MiB of the job's disk

@@ -24,7 +24,8 @@ user_machine_run() {
 	: >"$1/files"
 	awk -F': *' '/^cpu MHz/ { print $2; exit }' /proc/cpuinfo >"$1/mhz"
 	as_root "$SRC/scripts/machine/uml.sh" --inside "$USER_LIBRARIES" "$USER_ROOT" "$USER_KERNEL" "$1" \
-		"${VM_MEMORY:-2G}" "${VM_CPUS:-2}" "$USER_CMDLINE ${VM_CMDLINE-}" </dev/null >"$1/uml.log" 2>&1 &
+		"${VM_MEMORY:-${VM_USER_MEMORY:-2G}}" "${VM_CPUS:-2}" "$USER_CMDLINE ${VM_CMDLINE-}" \
+		</dev/null >"$1/uml.log" 2>&1 &
 	MACHINE_PID=$!
 }
 

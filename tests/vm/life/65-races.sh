@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] ------ v1      four processes in parallel
 #
-# machine: VM_POISON=1
+# machine: VM_POISON=1 VM_USER_MEMORY=1G
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
 

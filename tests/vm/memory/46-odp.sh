@@ -5,7 +5,9 @@
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
-# machine: VM_POISON=1
+# How much memory waits for pages is a share of all memory, and takes most of the time.
+#
+# machine: VM_POISON=1 VM_USER_MEMORY=1G
 # vm: TOPOLOGY=single VM_TIMEOUT=900 KERNEL=umdebug
 # vm: TOPOLOGY=single VM_TIMEOUT=900 VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
