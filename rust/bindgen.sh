@@ -18,7 +18,7 @@ errors() {
 	{
 		echo "$names" | sed 's/.*/struct & { _unused: [u8; 0] }/' | paste -s -d ' '
 		echo 'const _: () = { use kernel::bindings::*;'
-		echo "$names" | while read -r name; do echo "$2" | sed "s/NAME/$name/"; done
+		echo "$names" | awk -v code="$2" '{ line = code; sub(/NAME/, $0, line); print line }'
 		echo '};'
 	} | $probe --error-format=short 2>&1 >/dev/null |
 		sed -n "s/^<anon>:\([0-9]*\):.* error\[$1\].*/\1/p" | sort -u >"$output.lines"
