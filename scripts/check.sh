@@ -24,6 +24,8 @@
 # each step took in `times`: name, seconds, and seconds of a processor. The last line is `N passed, N failed,
 # N skipped`, and the exit code is 0 only if nothing failed.
 #
+# A step that takes longer than STEP_MINUTES (90, and 480 with --long) has failed.
+#
 # RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
 # sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.
 
@@ -44,6 +46,9 @@ case ${1-} in
 --quick) QUICK=1; shift ;;
 esac
 [ -z "$LONG$QUICK$*" ] || SAMPLE=
+# Ten times what the longest takes on two processors.
+STEP_MINUTES=${STEP_MINUTES:-${LONG:+480}}
+STEP_MINUTES=${STEP_MINUTES:-90}
 
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
@@ -182,10 +187,18 @@ why() {
 	tail -n 40 "$1"
 }
 
+# limited COMMAND: runs it for STEP_MINUTES at most. What hangs must not hide what all other steps have found.
+limited() {
+	local rc=0
+	timeout -k 30 "${STEP_MINUTES}m" bash -c '. scripts/lib.sh; eval "$1"' step "$1" || rc=$?
+	case $rc in 124 | 137) echo "ferroce: this step did not end within $STEP_MINUTES minutes" ;; esac
+	return "$rc"
+}
+
 # run_step NAME COMMAND: writes its log, its result and its time, and prints a line.
 run_step() {
 	local log=$LOGS/${1//\//-} rc=0 result passed failed skipped verdict=PASS real busy TIMEFORMAT='%R %U %S'
-	{ time { (eval "$2") >"$log.log" 2>&1 </dev/null; }; } 2>"$log.time" || rc=$?
+	{ time { limited "$2" >"$log.log" 2>&1 </dev/null; }; } 2>"$log.time" || rc=$?
 	read -r real busy < <(awk '{ printf "%.0f %.0f\n", $1, $2 + $3 }' "$log.time")
 	echo "$1 $real $busy" >>"$LOGS/times"
 	result=$(count "$log.log" "$rc")
