@@ -249,16 +249,11 @@ remember() {
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
 prepare() { # STEPS
-	awk -v stock="$STOCK_MODULE" -v own="$OWN_KERNEL" '
-		$0 ~ stock && $0 !~ own { found = 1 }
-		END { exit !found }' <<<"$1" || return 0
+	[ -n "$1" ] || return 0
 	scripts/kernel/kernel.sh >/dev/null
 	scripts/root/image.sh >/dev/null
 	run_step build scripts/build.sh
-	if grep -q ' 0 ' "$LOGS/build.result"; then
-		cp ferroce.ko "$LOGS/"
-		export FERROCE_KO=$LOGS/ferroce.ko
-	fi
+	if grep -q ' 0 ' "$LOGS/build.result"; then cp ferroce.ko "$LOGS/"; fi
 }
 
 # The kernels of our own that steps need, and the module for each. Takes minutes when they have never been built.
@@ -300,16 +295,19 @@ HASHED=$(hashed)
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)
-prepare "$chosen"
 # Memory is looked at once, before machines have some of it.
 most=$(machines_at_once $((2 * $(nproc))))
 fewer=$((most < $(nproc) ? most : $(nproc)))
 alone_steps=()
-# Steps on kernels of our own come last: these are built meanwhile.
+# What needs no module comes first, and what runs on kernels of our own last: meanwhile those are built.
 own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)
-prepare_own "$own" &
+stock=$(grep -vE "$OWN_KERNEL" <<<"$chosen" | grep -E "$STOCK_MODULE" || true)
+{ prepare "$stock" || true; : >"$LOGS/prepared"; prepare_own "$own"; } &
 built=$!
-run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$fewer"
+run_steps "$(grep -vE "$OWN_KERNEL|$STOCK_MODULE" <<<"$chosen" || true)" "$fewer"
+while [ ! -e "$LOGS/prepared" ] && kill -0 "$built" 2>/dev/null; do sleep 1; done
+[ ! -e "$LOGS/ferroce.ko" ] || export FERROCE_KO=$LOGS/ferroce.ko
+run_steps "$stock" "$fewer"
 wait "$built" || true
 for kernel in debug kcsan umdebug; do
 	module=$(own_module "$kernel")

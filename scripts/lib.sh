@@ -63,12 +63,18 @@ uptime_seconds() {
 	echo "${up%%.*}"
 }
 
+# memory_limit: prints the file with the limit of this process's cgroup, of version 1 where that counts memory.
+memory_limit() {
+	sed -n -e 's|^[0-9]*:memory:\(.*\)|/sys/fs/cgroup/memory\1/memory.limit_in_bytes|p' \
+		-e 's|^0::\(.*\)|/sys/fs/cgroup\1/memory.max|p' /proc/self/cgroup | sed -n 1p
+}
+
 # machines_at_once NUMBER [MEMINFO [LIMIT]]: prints so many, or how many machines of 2 GiB there is memory for, which it
 # says; LIMIT is a file with that of this process, as containers have it.
 machines_at_once() {
 	local number=$1 kib limit each=2500000
 	kib=$(awk '$1 == "MemAvailable:" { print $2 }' "${2:-/proc/meminfo}")
-	limit=$(cat "${3:-/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.max}" 2>/dev/null || :)
+	limit=$(cat "${3:-$(memory_limit)}" 2>/dev/null || :)
 	if [[ $limit =~ ^[0-9]+$ ]] && [ $((limit / 1024)) -lt "$kib" ]; then kib=$((limit / 1024)); fi
 	if [ $((number * each)) -gt "$kib" ]; then
 		number=$((kib / each > 0 ? kib / each : 1))
