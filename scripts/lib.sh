@@ -63,10 +63,14 @@ uptime_seconds() {
 	echo "${up%%.*}"
 }
 
-# memory_limit: prints the file with the limit of this process's cgroup, of version 1 where that counts memory.
-memory_limit() {
-	sed -n -e 's|^[0-9]*:memory:\(.*\)|/sys/fs/cgroup/memory\1/memory.limit_in_bytes|p' \
-		-e 's|^0::\(.*\)|/sys/fs/cgroup\1/memory.max|p' /proc/self/cgroup | sed -n 1p
+# memory_limits [CGROUP]: prints the files that may have the limit of this process's cgroup, of version 1 and of 2. In a
+# container, the one at the top may be its own.
+memory_limits() {
+	local of=/sys/fs/cgroup
+	sed -n -e "s|^[0-9]*:memory:\(.*\)|$of/memory\1/memory.limit_in_bytes|p" \
+		-e "s|^0::\(.*\)|$of\1/memory.max|p" "${1:-/proc/self/cgroup}"
+	echo "$of/memory/memory.limit_in_bytes"
+	echo "$of/memory.max"
 }
 
 # machines_at_once NUMBER [MEMINFO [LIMIT]]: prints so many, or how many machines of 2 GiB there is memory for, which it
@@ -74,8 +78,9 @@ memory_limit() {
 machines_at_once() {
 	local number=$1 kib limit each=2500000
 	kib=$(awk '$1 == "MemAvailable:" { print $2 }' "${2:-/proc/meminfo}")
-	limit=$(cat "${3:-$(memory_limit)}" 2>/dev/null || :)
-	if [[ $limit =~ ^[0-9]+$ ]] && [ $((limit / 1024)) -lt "$kib" ]; then kib=$((limit / 1024)); fi
+	for limit in $(cat ${3:-$(memory_limits)} 2>/dev/null || :); do
+		if [[ $limit =~ ^[0-9]{1,18}$ ]] && [ $((limit / 1024)) -lt "$kib" ]; then kib=$((limit / 1024)); fi
+	done
 	if [ $((number * each)) -gt "$kib" ]; then
 		number=$((kib / each > 0 ? kib / each : 1))
 		say MEMORY "$((kib / 1024)) MiB are free: $number of $1 steps at once"

@@ -112,6 +112,7 @@ entry kernel-7.3.4+deb13 '9 days ago'
 entry guest-0123456789ab '1 hour ago'
 entry target-0123456789ab now
 echo "$kept/gone" >"$kept/target-0123456789ab/checkout"
+touch -d '1 minute ago' "$kept/target-0123456789ab/checkout"
 entry target-ba9876543210 now
 echo "$kept" >"$kept/target-ba9876543210/checkout"
 FERROCE_CACHE=$kept FERROCE_CACHE_MIB=5 scripts/root/cache.sh
@@ -131,15 +132,15 @@ FERROCE_CACHE=$kept scripts/root/cache.sh
 # The newest of cargo's stays even when its checkout has gone: the next one begins with its crates of others.
 entry target-0123456789ab now
 echo "$kept/gone" >"$kept/target-0123456789ab/checkout"
-mkdir -p "$kept/target-0123456789ab/debug"/{.fingerprint,deps}
-touch "$kept/target-0123456789ab/debug"/{.fingerprint,deps}/{libc-0123456789abcdef,roce-1123456789abcdef}
+mkdir -p "$kept/target-0123456789ab/debug"/{.fingerprint,deps}/{libc-0123456789abcdef,roce-1123456789abcdef}
+mkdir "$kept/target-0123456789ab/debug/.fingerprint"/syn-{40..60}23456789abcdef
 FERROCE_CACHE=$kept scripts/root/cache.sh
 (
 	CACHE=$kept
-	eval "$(sed -n '/^seed_target/,/^}/p' scripts/root/in-root.sh)"
+	eval "$(sed -n '/^seed_target/,/^)/p; /^names_of_others/,/^}/p' scripts/root/in-root.sh)"
 	seed_target "$kept/target-ba9876543210"
 )
-[ "$(cd "$kept/target-ba9876543210/debug" && echo .f*/* deps/*)" = \
+[ "$(cd "$kept/target-ba9876543210/debug" && echo .f*/[!s]* deps/*)" = \
 	'.fingerprint/libc-0123456789abcdef deps/libc-0123456789abcdef' ]
 
 # What this machine lacks is told in a sentence: an exit code of 0 means that the last line holds it.
@@ -170,6 +171,8 @@ memory 1
 memory 16
 echo 6442450944 >"$kept/limit"
 [ "$(machines_at_once 4 "$log" "$kept/limit" 2>/dev/null)" = 2 ]
+printf '4:memory:/a\n0::/b\n' >"$log"
+[[ $(memory_limits "$log") == /sys/fs/cgroup/memory/a/memory.limit_in_bytes*/sys/fs/cgroup/b/memory.max* ]]
 
 # A script that is told to end takes with it what it has started, and what that has.
 : >"$log"
@@ -186,7 +189,10 @@ for ((i = 0; i < 100; i++)); do [ -e "/proc/$(<"$log")" ] || break; sleep 0.05; 
 
 # A step that hangs fails, and what it has started ends.
 eval "$(sed -n '/^limited/,/^}/p' scripts/check.sh)"
-STEP_MINUTES=0.01
-tells 'did not end within' limited "(bash -c 'echo \$\$ >$log; sleep 60; :'); true"
+STEP_MINUTES=0.03
+: >"$log"
+limited "(bash -c 'echo \$\$ >$log; sleep 600; :') >/dev/null 2>&1; true" >"$kept/said" && exit 1
+grep -q 'did not end within' "$kept/said"
+[ -s "$log" ]
 for ((i = 0; i < 100; i++)); do [ -e "/proc/$(<"$log")" ] || break; sleep 0.05; done
 [ ! -e "/proc/$(<"$log")" ] || { echo "a child has outlived its step"; exit 1; }

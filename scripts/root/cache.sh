@@ -5,9 +5,9 @@
 # (30720). check.sh begins with it.
 #
 # Only what a script can make again is removed: entries that are named after a hash of their inputs. An entry that was
-# used within the last four hours stays, whatever its size, because a process may still read it. What cargo built for a
-# checkout that is gone is removed at once, unless it is the newest, from which the next checkout takes the crates of
-# others (see in-root.sh); so is what it built under a clock that was ahead.
+# used within the last four hours stays, whatever its size, because a process may still read it. What cargo built under
+# a clock that was ahead is removed at once. So is what it built for a checkout that is gone, unless it is the newest
+# with crates: from there the next checkout takes those of others (see in-root.sh).
 
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
@@ -30,10 +30,13 @@ find . -maxdepth 1 -regextype posix-extended -regex '\./(.*-[0-9a-f]{12}\.new|(b
 
 newest=
 while read -r owner; do
+	crates=${owner%/*}/debug/.fingerprint
 	# Cargo, too, takes an object for newer than a source if a clock that has been set back says so.
-	if from_the_future "$owner" || { [ -n "$newest" ] && [ ! -d "$(<"$owner")" ]; }; then
+	if from_the_future "$owner"; then
 		discard "${owner%/*}"
-	else
+	elif [ ! -d "$(<"$owner")" ] && { [ -n "$newest" ] || [ ! -d "$crates" ]; }; then
+		discard "${owner%/*}"
+	elif [ -d "$crates" ]; then
 		newest=${newest:-$owner}
 	fi
 done < <(ls -t target-*/checkout 2>/dev/null)

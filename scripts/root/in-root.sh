@@ -11,25 +11,34 @@ set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 
 # seed_target DIRECTORY: makes cargo's directory for a new checkout, with the crates of others that other checkouts have
-# built last, of each profile. They depend on nothing in the tree, and cargo finds out whether they are what this one
-# needs. Records of what is built are copied before the crates, as another cargo may be at work.
-seed_target() {
-	local new names profile to units
+# built of late, of each profile from the newest that has a good part of them. They depend on nothing in the tree, and
+# cargo finds out whether they are what this one needs. Records of what is built are copied before the crates, as
+# another cargo may be at work.
+seed_target() (
+	lock "seed-${1##*-}"
+	[ ! -d "$1/debug" ] || exit 0
 	new=$(mktemp -d "$CACHE/try.XXXXXX")
-	names=$(awk '/^name = / { name = $3 } /^source = / { print name }' "$SRC"/t*/{,provider/}Cargo.lock |
-		sort -u | tr -d '"' | paste -sd '|')
-	find "$CACHE"/target-* -maxdepth 3 -name .fingerprint -printf '%T@ %h\n' 2>/dev/null | sort -rn |
+	names=$(cat "$SRC"/{tests,tools/provider}/Cargo.lock | names_of_others | paste -sd '|')
+	find "$CACHE"/target-* -maxdepth 3 -name .fingerprint -links +20 -printf '%T@ %h\n' 2>/dev/null | sort -rn |
 		while read -r _ profile; do
 			to=$new/${profile#"$CACHE"/target-*/}
 			[ ! -d "$to" ] || continue
-			units=$(ls "$profile/.fingerprint" | grep -xE "($names)-[0-9a-f]{16}") || continue
+			units=$(find "$profile/.fingerprint" -mindepth 1 -maxdepth 1 -mtime -14 -printf '%f\n' |
+				grep -xE "($names)-[0-9a-f]{16}") || continue
 			mkdir -p "$to"
 			(cd "$profile" && {
 				sed 's|^|.fingerprint/|' <<<"$units"
-				ls -d build/* deps/* 2>/dev/null | grep -F -- "$(sed 's/.*-/-/' <<<"$units")"
-			} | tar -c -T -) | tar -x -C "$to" || true
+				printf '%s\n' build/* deps/* | grep -F -- "$(sed 's/.*-/-/' <<<"$units")"
+			} | tar -c -T -) | tar -x -C "$to" || rm -rf "$to"
 		done || true
-	mv -T "$new" "$1" 2>/dev/null || rm -rf "$new"
+	chmod 755 "$new"
+	rm -rf "$1"
+	mv -T "$new" "$1"
+)
+
+# names_of_others: filters Cargo.lock: the names of packages that are not of the tree.
+names_of_others() {
+	awk '/^name = / { name = $3 } /^source = / { gsub(/"/, "", name); print name }' | sort -u
 }
 
 if [ "${1-}" = --inside ]; then
@@ -55,7 +64,7 @@ if [ "${1-}" = --inside ]; then
 	# A host toolchain's settings would be obeyed by the root's.
 	unset RUSTFLAGS RUSTC RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
 	export CARGO_HOME=$CACHE/cargo CARGO_TARGET_DIR=$CACHE/target-$(key "$SRC")
-	[ -d "$CARGO_TARGET_DIR" ] || seed_target "$CARGO_TARGET_DIR"
+	[ "$1" != cargo ] || [ -d "$CARGO_TARGET_DIR/debug" ] || seed_target "$CARGO_TARGET_DIR"
 	mkdir -p "$root$CARGO_TARGET_DIR"
 	echo "$SRC" >"$root$CARGO_TARGET_DIR/checkout"
 	touch "$root$CARGO_TARGET_DIR"

@@ -33,7 +33,7 @@ from work import OK, WRITE, status
 NEW, NETDEV = "more0", "v1"
 # Failures of the core's tables while addresses change, and the maximum time for them, in seconds. A driver whose
 # get_netdev uses dropped data was found after 8 to 91 of them.
-ENOUGH, LONGEST = 500, 120
+ENOUGH, FEWEST, LONGEST = 500, 50, 120
 # Where the first failure of a table is in Linux 7.3.
 LIKELY = 40
 
@@ -353,7 +353,7 @@ def devices_while_addresses_change():
                 missed[number] += not hit
                 failed += hit
     print(f"# {failed} failed with tables, {missed.total()} did not")
-    true(failed > 0, "no table could be made to fail while addresses changed")
+    true(failed >= FEWEST, f"only {failed} tables could be made to fail while addresses changed")
     ip("netns", "del", "few")
     os.close(log)
 

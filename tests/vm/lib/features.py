@@ -13,7 +13,7 @@ import socket
 import struct
 
 from netns import within_namespace
-from tap import true
+from tap import equal, true
 
 SIOCETHTOOL = 0x8946
 GSTRINGS, GSSET_INFO, SFEATURES = 0x1B, 0x37, 0x3B
@@ -26,7 +26,8 @@ _known = []
 def _request(opened, netdev, data):
     """Returns the answer to a request, and the result of the ioctl."""
     held = array.array("B", data)
-    result = fcntl.ioctl(opened, SIOCETHTOOL, struct.pack("16sP", netdev.encode(), held.buffer_info()[0]))
+    # The result is returned for what can be changed; for bytes, those would be.
+    result = fcntl.ioctl(opened, SIOCETHTOOL, bytearray(struct.pack("16sP", netdev.encode(), held.buffer_info()[0])))
     return held.tobytes(), result
 
 
@@ -56,4 +57,5 @@ def switch(netdev, patterns, enabled, space=None):
                 blocks[number // 32][0] |= 1 << number % 32
                 blocks[number // 32][1] |= enabled << number % 32
         words = [word for block in blocks for word in block]
-        _request(opened, netdev, struct.pack(f"=II{len(words)}I", SFEATURES, len(blocks), *words))
+        _, lacking = _request(opened, netdev, struct.pack(f"=II{len(words)}I", SFEATURES, len(blocks), *words))
+        equal(lacking, 0, f"what {netdev} does not switch")

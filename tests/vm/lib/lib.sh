@@ -340,7 +340,7 @@ await_listener() {
 		if [ -z "${2-}" ] && [ -n "${REVERSE-}" ]; then
 			[ -z "$(at_peer ss -Hltn "sport = :$1")" ] || return 0
 		else
-			! listens "$1" "${2:-self}" || return 0
+			! tcp_listens "$1" "${2:-self}" || return 0
 		fi
 		pause 0.05
 	done
@@ -348,8 +348,8 @@ await_listener() {
 	return 1
 }
 
-# listens PORT PROCESS: whether a TCP server does in the namespace of that process. `ss` is a process for each look.
-listens() {
+# tcp_listens PORT PROCESS: whether a TCP server does in the namespace of that process. `ss` is a process for each look.
+tcp_listens() {
 	local at lines=()
 	printf -v at '%04X' "$1"
 	{ mapfile -t lines <"/proc/$2/net/tcp" && mapfile -t -O "${#lines[@]}" lines <"/proc/$2/net/tcp6"; } 2>/dev/null

@@ -8,12 +8,11 @@ import os
 @contextlib.contextmanager
 def within_namespace(name):
     """`with within_namespace("b")`: sockets that this thread opens belong to that namespace."""
-    own = os.open("/proc/self/ns/net", os.O_RDONLY)
-    other = os.open(f"/run/netns/{name}", os.O_RDONLY)
-    os.setns(other, os.CLONE_NEWNET)
-    try:
+    with contextlib.ExitStack() as stack:
+        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        stack.callback(os.close, own)
+        other = os.open(f"/run/netns/{name}", os.O_RDONLY)
+        stack.callback(os.close, other)
+        os.setns(other, os.CLONE_NEWNET)
+        stack.callback(os.setns, own, os.CLONE_NEWNET)
         yield
-    finally:
-        os.setns(own, os.CLONE_NEWNET)
-        os.close(own)
-        os.close(other)

@@ -154,8 +154,9 @@ class UdEnd:
 
     def silent(self, seconds=0.3):
         """Checks that nothing completes for a while."""
-        end = _CLOCK() + seconds
-        while _CLOCK() < end:
+        end, late = _CLOCK() + seconds, False
+        while not late:
+            late = _CLOCK() >= end
             found = getattr(self, "_waiting", []) + self.cq.poll(16)[1]
             if found:
                 raise AssertionError(f"unexpected completions: {[(w.wr_id, w.status) for w in found]}")
