@@ -117,9 +117,17 @@ make_job() {
 		# Settings of a test's own.
 		printf '%s\n' ${VM_ENV-}
 	} >"$job/env"
+	[ "$SLOWNESS" = 1 ] || make_patient "$job/patient"
 	! is_user_mode "$kernel" || return 0
 	job_file "$2/job" "$job"
 	rm -rf "$job"
+}
+
+# make_patient DIR: for the path in a slow guest: extends the limits of `timeout SECONDS COMMAND` in scripts.
+make_patient() {
+	mkdir "$1"
+	printf '#!/bin/sh\nseconds=$1\nshift\nexec /usr/bin/timeout $((seconds * %s)) "$@"\n' "$SLOWNESS" >"$1/timeout"
+	chmod +x "$1/timeout"
 }
 
 # netdev NODE: where the machine's network card ends.
@@ -131,11 +139,12 @@ netdev() {
 	esac
 }
 
-# show NODE: what the job prints, as it prints it, until the machine has ended.
+# show NODE: what the job prints, as it prints it, until the machine has ended. A console of user mode ends lines as
+# terminals do.
 show() {
 	local prefix=
 	[ "$TOPOLOGY" != pair ] || prefix="[$1] "
-	tail -n +1 -s 0.2 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
+	tail -n +1 -s 0.2 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/\r$//; s/^/$prefix/"
 }
 
 # last_words CONSOLE: from the first complaint on, or the end. User mode complains about itself while it boots.
@@ -172,7 +181,7 @@ verdict() {
 		return 124
 		;;
 	esac
-	rc=$(sed -n 's/^done //p' "$dir/ctl")
+	rc=$(sed -n 's/^done \([0-9]*\).*/\1/p' "$dir/ctl")
 	if ! "$SRC/scripts/machine/check-dmesg.sh" "$dir/dmesg" >&2; then
 		echo "ferroce: the kernel of machine $1 complains (above)" >&2
 		[ "$rc" != 0 ] || rc=1

@@ -50,7 +50,8 @@ inside() {
 	mount --bind "$guest/root" "$root"
 	cp -r "$4/job.d/." "$root/ferroce/"
 	cp "$(dirname "$0")/guest-init" "$root/ferroce/"
-	cp "$3/vmlinuz" "$host/"
+	: >"$host/vmlinuz"
+	mount --bind "$3/vmlinuz" "$host/vmlinuz"
 	mount --bind "$4" "$root/results"
 	mount --bind "$3/modules" "$root/usr/lib/modules"
 	# A kernel that lld has linked for user mode does not tell where its .bss is, so kmemleak would not
