@@ -29,35 +29,34 @@ KO=/ferroce/ferroce.ko
 
 # vm_set_up: creates the topology. Called by the guest before the script.
 vm_set_up() {
-	local a=(10.0.0.1 fd00::1) b=(10.0.0.2 fd00::2)
+	local a=(10.0.0.1 fd00::1) b=(10.0.0.2 fd00::2) ours
+	ours=("link set lo up" "link add v0 type veth peer name v1" "link set v0 mtu $MTU up"
+		"addr add ${a[0]}/24 dev v0" "addr add ${a[1]}/64 dev v0 nodad")
 	[ "$PROVIDER" != direct ] || install_provider || exit 98
 	set -a
 	ADDR=${a[0]} ADDR6=${a[1]} PEER_ADDR=${a[0]} PEER_ADDR6=${a[1]}
 	NETDEV=v0 PEER_NETDEV=v0
-	DEV=$(device_name "$DRIVER" 0) PEER_DEV=$DEV
-	LINK_TYPE=$(link_type "$DRIVER")
+	name_device DEV "$DRIVER" 0
+	PEER_DEV=$DEV
+	name_link_type LINK_TYPE "$DRIVER"
 	case $TOPOLOGY in
 	single)
-		make_veth v0 v1
-		address v0 "${a[@]}"
+		ip_all "${ours[@]}" "link set v1 mtu $MTU up"
 		set_up_device
 		PEER_GID4=${GID4-} PEER_GID6=${GID6-}
 		;;
 	netns)
 		PEER_ADDR=${b[0]} PEER_ADDR6=${b[1]} PEER_NETDEV=v1
-		PEER_DEV=$(device_name "$PEER_DRIVER" 1)
-		make_veth v0 v1
-		ip netns add b
-		ip -n b link set lo up
-		ip link set v1 netns b
-		address v0 "${a[@]}"
-		address v1 "${b[@]}" b
+		name_device PEER_DEV "$PEER_DRIVER" 1
+		ip_all "${ours[@]}" "netns add b" "link set v1 netns b"
+		IP_NAMESPACE=b ip_all "link set lo up" "link set v1 mtu $MTU up" \
+			"addr add ${b[0]}/24 dev v1" "addr add ${b[1]}/64 dev v1 nodad"
 		set_up_device
 		set_up_peer
 		;;
 	pair)
 		NETDEV=eth0 PEER_NETDEV=eth0
-		PEER_DEV=$(device_name "$PEER_DRIVER" 0)
+		name_device PEER_DEV "$PEER_DRIVER" 0
 		if [ "$NODE" = a ]; then
 			PEER_ADDR=${b[0]} PEER_ADDR6=${b[1]}
 		else
@@ -73,11 +72,13 @@ vm_set_up() {
 	set +a
 }
 
-# device_name DRIVER NUMBER: librxe requires no particular name; these show the driver.
-device_name() {
-	case $1 in
-	ferroce) echo "fr$2" ;;
-	rxe) echo "rxe$2" ;;
+# name_device VARIABLE DRIVER NUMBER: librxe requires no particular name; these show the driver. Sets a variable, as a
+# process for `$(...)` is dear.
+name_device() {
+	case $2 in
+	ferroce) printf -v "$1" "fr$3" ;;
+	rxe) printf -v "$1" "rxe$3" ;;
+	*) printf -v "$1" '' ;;
 	esac
 }
 
@@ -100,7 +101,11 @@ make_veth() { # NAME PEER
 }
 
 # ip_all COMMAND...: all commands of `ip`, whether those before have failed or not, in one process.
-ip_all() { printf '%s\n' "$@" | ip ${IP_NAMESPACE:+-n "$IP_NAMESPACE"} -force -batch -; }
+ip_all() {
+	local commands
+	printf -v commands '%s\n' "$@"
+	ip ${IP_NAMESPACE:+-n "$IP_NAMESPACE"} -force -batch - <<<"$commands"
+}
 
 # address NETDEV IPV4 IPV6 [NAMESPACE]
 address() {
@@ -116,21 +121,26 @@ copy_provider() {
 # install_provider: all programs do, for its own link type.
 install_provider() { copy_provider && cp /ferroce/provider/ferroce.driver /etc/libibverbs.d/; }
 
-# link_type DRIVER
-link_type() { if [ "$1-$PROVIDER" = ferroce-direct ]; then echo ferroce_direct; else echo "$1"; fi; }
+# name_link_type VARIABLE DRIVER
+name_link_type() {
+	if [ "$2-$PROVIDER" = ferroce-direct ]; then printf -v "$1" ferroce_direct; else printf -v "$1" %s "$2"; fi
+}
 
 # add_device NAME DRIVER NETDEV [NAMESPACE]
 add_device() {
-	local in=()
-	[ -z "${4-}" ] || in=(ip netns exec "$4")
-	"${in[@]}" rdma link add "$1" type "$(link_type "$2")" netdev "$3" ||
+	local in=() type
+	# `ip netns exec` would also mount sysfs anew, which `rdma` does not read.
+	[ -z "${4-}" ] || in=(nsenter "--net=/run/netns/$4")
+	name_link_type type "$2"
+	"${in[@]}" rdma link add "$1" type "$type" netdev "$3" ||
 		{ echo "# rdma link add $1 failed"; return 1; }
 }
 
 set_up_device() {
 	[ "$DRIVER" != none ] || return 0
 	load_driver "$DRIVER" && add_device "$DEV" "$DRIVER" "$NETDEV" || exit 98
-	GID4=$(gid_index "$DEV" "$ADDR") GID6=$(gid_index "$DEV" "$ADDR6")
+	find_gid GID4 "$DEV" "$ADDR"
+	find_gid GID6 "$DEV" "$ADDR6"
 }
 
 set_up_peer() {
@@ -140,35 +150,43 @@ set_up_peer() {
 		exit 77
 	fi
 	load_driver "$PEER_DRIVER" && add_device "$PEER_DEV" "$PEER_DRIVER" v1 b || exit 98
-	PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR") PEER_GID6=$(gid_index "$PEER_DEV" "$PEER_ADDR6")
+	find_gid PEER_GID4 "$PEER_DEV" "$PEER_ADDR"
+	find_gid PEER_GID6 "$PEER_DEV" "$PEER_ADDR6"
 }
 
-# gid_of ADDRESS: prints the GID of an address of ours (a dotted quad or fd00::N) as sysfs writes it.
-gid_of() {
-	case $1 in
+# name_gid VARIABLE ADDRESS: sets it to the GID of an address of ours (a dotted quad or fd00::N) as sysfs writes it.
+name_gid() {
+	case $2 in
 	*.*.*.*)
-		local IFS=.
-		set -- $1
-		printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "$@"
+		local IFS=. name=$1
+		set -- $2
+		printf -v "$name" '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$@"
 		;;
-	*) printf 'fd00:0000:0000:0000:0000:0000:0000:%04x\n' "0x${1##*:}" ;;
+	*) printf -v "$1" 'fd00:0000:0000:0000:0000:0000:0000:%04x' "0x${2##*:}" ;;
 	esac
 }
 
-# gid_index DEVICE ADDRESS: waits for the GID, which the core adds in a work item. Reads only the first few entries: a
-# table may have a thousand, and each is a file.
-gid_index() {
-	local gid i try text
-	gid=$(gid_of "$2")
+# find_gid VARIABLE DEVICE ADDRESS: waits for the GID, which the core adds in a work item, and sets the variable to its
+# index. Reads only the first few entries: a table may have a thousand, and each is a file.
+find_gid() {
+	local wanted i try text
+	name_gid wanted "$3"
+	printf -v "$1" ''
 	for try in {1..400}; do
 		for i in {0..7}; do
-			read -r text 2>/dev/null <"/sys/class/infiniband/$1/ports/1/gids/$i" || continue
-			[ "$text" = "$gid" ] && { echo "$i"; return; }
+			read -r text 2>/dev/null <"/sys/class/infiniband/$2/ports/1/gids/$i" || continue
+			if [ "$text" = "$wanted" ]; then printf -v "$1" "$i"; return; fi
 		done
 		pause 0.05
 	done
-	echo "# $1 has no GID for $2 after 20 s" >&2
+	echo "# $2 has no GID for $3 after 20 s" >&2
 	return 1
+}
+
+# gid_index DEVICE ADDRESS: waits likewise, and prints it.
+gid_index() {
+	local found
+	find_gid found "$@" && echo "$found"
 }
 
 # ---- results ---------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ attribute_is() { attribute "$1" "$2" | grep -q "$3"; }
 # has_gid DEVICE ADDRESS
 has_gid() {
 	local gid text i
-	gid=$(gid_of "$2")
+	name_gid gid "$2"
 	for i in {0..7}; do
 		read -r text 2>/dev/null <"/sys/class/infiniband/$1/ports/1/gids/$i" || continue
 		[ "$text" != "$gid" ] || return 0
