@@ -20,11 +20,15 @@ user_machine_prepare() {
 # user_machine_run DIR: a machine that does the job in DIR/job.d, in the background; sets MACHINE_PID.
 # It leaves console, out, ctl, dmesg and files in DIR.
 user_machine_run() {
+	local mhz
 	: >"$1/ctl"
 	: >"$1/files"
 	awk -F': *' '/^cpu MHz/ { print $2; exit }' /proc/cpuinfo >"$1/mhz"
+	# The kernel need not measure how long a loop takes, at 100 Hz: about a cycle.
+	mhz=$(<"$1/mhz")
 	as_root "$SRC/scripts/machine/uml.sh" --inside "$USER_LIBRARIES" "$USER_ROOT" "$USER_KERNEL" "$1" \
-		"${VM_MEMORY:-${VM_USER_MEMORY:-2G}}" "${VM_CPUS:-2}" "$USER_CMDLINE ${VM_CMDLINE-}" \
+		"${VM_MEMORY:-${VM_USER_MEMORY:-2G}}" "${VM_CPUS:-2}" \
+		"$USER_CMDLINE ${mhz:+lpj=$((${mhz%.*} * 10000))} ${VM_CMDLINE-}" \
 		</dev/null >"$1/uml.log" 2>&1 &
 	MACHINE_PID=$!
 }
