@@ -107,6 +107,8 @@ rxe_after() {
 	check "Its device is not ferroce's" not is_ours x
 	rdma link del x
 	check "rdma_rxe unloads" rmmod rdma_rxe
+	# The core makes the files of each device once more in each namespace, hundreds of them.
+	ip -n b link set "$PEER_NETDEV" netns 1 && ip netns del b
 	check "Both take turns 20 times" take_turns
 }
 
