@@ -11,25 +11,23 @@ set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 
 # seed_target DIRECTORY: makes cargo's directory for a new checkout, with the crates of others that other checkouts have
-# built of late, of each profile from the newest that has a good part of them. They depend on nothing in the tree, and
-# cargo finds out whether they are what this one needs. Records of what is built are copied before the crates, as
-# another cargo may be at work.
+# built of late. They depend on nothing in the tree, and cargo finds out which of them are what this one needs. Records
+# of what is built are copied before the crates, as another cargo may be at work.
 seed_target() (
 	lock "seed-${1##*-}"
 	[ ! -d "$1/debug" ] || exit 0
 	new=$(mktemp -d "$CACHE/try.XXXXXX")
 	names=$(cat "$SRC"/{tests,tools/provider}/Cargo.lock | names_of_others | paste -sd '|')
-	find "$CACHE"/target-* -maxdepth 3 -name .fingerprint -links +20 -printf '%T@ %h\n' 2>/dev/null | sort -rn |
+	find "$CACHE"/target-* -maxdepth 3 -name .fingerprint -printf '%T@ %h\n' 2>/dev/null | sort -rn |
 		while read -r _ profile; do
 			to=$new/${profile#"$CACHE"/target-*/}
-			[ ! -d "$to" ] || continue
+			mkdir -p "$to/.fingerprint"
 			units=$(find "$profile/.fingerprint" -mindepth 1 -maxdepth 1 -mtime -14 -printf '%f\n' |
-				grep -xE "($names)-[0-9a-f]{16}") || continue
-			mkdir -p "$to"
+				grep -xE "($names)-[0-9a-f]{16}" | grep -vxFf <(ls "$to/.fingerprint")) || continue
 			(cd "$profile" && {
 				sed 's|^|.fingerprint/|' <<<"$units"
 				printf '%s\n' build/* deps/* | grep -F -- "$(sed 's/.*-/-/' <<<"$units")"
-			} | tar -c -T -) | tar -x -C "$to" || rm -rf "$to"
+			} | tar -c -T -) | tar -x -C "$to" || break
 		done || true
 	chmod 755 "$new"
 	rm -rf "$1"
