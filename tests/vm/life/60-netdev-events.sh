@@ -28,7 +28,7 @@ start() {
 	gid=$(gid_index "$X" "$IP")
 	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" >/tmp/server 2>&1 &
 	server=$!
-	within 10 listens 18515 "$server" || return
+	within 10 tcp_listens 18515 "$server" || return
 	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" "$IP" >/tmp/client 2>&1 &
 	client=$!
 	within 10 has_qp "$X" RTS

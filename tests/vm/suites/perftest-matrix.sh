@@ -26,7 +26,7 @@ group=0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:5
 await_listener() {
 	local try
 	for try in {1..300}; do
-		! listens "$1" self || return 0
+		! tcp_listens "$1" self || return 0
 		[ "${REVERSE+set}${TOPOLOGY}" = setnetns ] || ! cm_listens || return 0
 		pause 0.05
 	done
