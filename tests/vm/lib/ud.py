@@ -21,6 +21,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import RecvWR, SendWR, SGE
 
 import enums as e
+from rc import POLL, SPIN
 
 PORT = 1
 GRH = 40
@@ -30,8 +31,6 @@ GSI_QKEY = 0x80010000
 MULTICAST_QPN = 0xFFFFFF
 # enum ib_uverbs_write_cmds.
 _ATTACH, _DETACH = 30, 31
-# As in rc.py.
-SPIN, POLL = 0.01, 0.002
 _CLOCK = time.monotonic
 
 
