@@ -162,6 +162,12 @@ def bad_sizes():
         equal(arrived(a, 1), [7])
 
 
+def had_room(end, entries):
+    """Of five requests more than entries, the last four may be flushed while this polls, and have room then."""
+    found = len(end.cq.poll(64)[1])
+    true(entries <= found <= entries + 4, f"{found} completions, there was room for {entries}")
+
+
 def overflow():
     """A queue that overflows sends one event, and its QP fails"""
     forget_events()
@@ -172,7 +178,7 @@ def overflow():
         true(e.IBV_EVENT_CQ_ERR in kinds, f"events {kinds}")
         true(RXE or e.IBV_EVENT_QP_FATAL in kinds, f"events {kinds}")
         true(async_event(0.2) != e.IBV_EVENT_CQ_ERR, "a second CQ_ERR event")
-        equal(len(a.cq.poll(64)[1]), entries, "completions that had room")
+        had_room(a, entries)
         true(RXE or a.state() == e.IBV_QPS_ERR, "the QP is not in error")
 
 
@@ -186,7 +192,7 @@ def overflow_again():
             writes(a, b, *range(entries + 5))
             kinds = {async_event(), async_event()}
             equal(kinds, {e.IBV_EVENT_CQ_ERR, e.IBV_EVENT_QP_FATAL}, f"events of overflow {turn}")
-            equal(len(a.cq.poll(64)[1]), entries, "completions that had room")
+            had_room(a, entries)
             a.cq.resize(2 * entries + 1)
             for end in (a, b):
                 end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
