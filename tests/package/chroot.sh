@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The life of the packages in a machine's root, without its kernel running: bad input, installation, upgrade, a new
-# kernel, removal. Run there by scripts/release/check-package.sh.
+# The life of the packages in a machine's root, without its kernel running: bad input, installation, upgrade, new
+# headers, removal. Run there by scripts/release/check-package.sh.
 
 . /srv/lib.sh
 
@@ -96,18 +96,18 @@ installation() {
 	check "the service is well-formed" systemd-analyze verify ferroce@eth0.service
 }
 
+# The upgrade comes between two kernels, as where apt takes the package before the new headers.
 upgrade() {
-	check "an upgrade succeeds" install_dkms "$NEW"
-	check "it replaces the module" dkms_has_only "$NEW"
-	check "by one of its own version" version_is "$NEW"
-	check "and removes the old sources" gone "/usr/src/ferroce-$OLD" "/var/lib/dkms/ferroce/$OLD"
-}
-
-kernel_changes() {
 	check "when the kernel goes, its module goes" /etc/kernel/prerm.d/dkms "$RELEASE"
 	check "which leaves no file" gone "/lib/modules/$RELEASE/updates/dkms"
-	check "when it comes, the module is built" /etc/kernel/postinst.d/dkms "$RELEASE"
+	mv "$BUILD" "$BUILD.away"
+	check "without headers, an upgrade succeeds" install_dkms "$NEW"
+	check "and says that nothing was built" grep -i 'no kernel headers were found' "$SAID"
+	check "and removes the old sources" gone "/usr/src/ferroce-$OLD" "/var/lib/dkms/ferroce/$OLD"
+	mv "$BUILD.away" "$BUILD"
+	check "when headers come, the module is built" /etc/kernel/header_postinst.d/dkms "$RELEASE"
 	check "and installed" dkms_has_only "$NEW"
+	check "and is of the new version" version_is "$NEW"
 }
 
 removal() { # PACKAGE...
@@ -152,7 +152,6 @@ bad_tools
 no_room
 installation
 upgrade
-kernel_changes
 removal ferroce-dkms ferroce-common
 ready_made
 provider
