@@ -10,6 +10,11 @@ while read -r file; do
 	bash -n "$file"
 done < <(grep -rlE '^#!/bin/bash' scripts .ci; find tests/vm -name '*.sh')
 
+# A test that hides a function of the library changes the library's other functions, so it must say that it means to.
+functions() { sed -n -E '/# instead of that of/d; s/^[[:space:]]*([a-z_0-9]+)\(\) .*/\1/p' "$@" | sort -u; }
+twice=$(comm -12 <(functions tests/vm/lib/*.sh) <(functions $(find tests/vm -name '*.sh' ! -path '*/lib/*')))
+[ -z "$twice" ] || { echo "test scripts have functions of tests/vm/lib:" $twice; exit 1; }
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 complaint() { # LINE: check-dmesg.sh must not like a log of this line alone

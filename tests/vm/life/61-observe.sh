@@ -10,10 +10,6 @@
 . "$VM_LIB"
 T=/sys/kernel/tracing
 
-counter() {
-	local value
-	read -r value <"/sys/class/infiniband/$DEV/ports/1/hw_counters/$1" && echo "$value"
-}
 # numbers_in WORD PATTERN NAME COMMAND...: of what a command lists, where each part begins with the word, prints the
 # number after the name in the parts that match the pattern. Without a pipe, each part of which would be a process.
 numbers_in() {
@@ -47,19 +43,19 @@ with_traffic() {
 rxe_names="sent_pkts rcvd_pkts duplicate_request out_of_seq_request rcvd_rnr_err send_rnr_err rcvd_seq_err
 	completer_retry_err retry_exceeded_err retry_rnr_exceeded_err send_err link_downed sent_bytes rcvd_bytes
 	rdma_sends rdma_recvs ack_deferred"
-all_there() { local name; for name in $rxe_names; do counter "$name" >/dev/null || return 1; done; }
+all_there() { local name; for name in $rxe_names; do counter "$DEV" "$name" >/dev/null || return 1; done; }
 check "The counters have rxe's names" all_there
 check "rdma statistic shows the counters" sh -c "rdma statistic show link $DEV/1 | grep -q 'sent_pkts [0-9]'"
 
 # The core caches counters for 10 ms.
 echo 0 >"/sys/class/infiniband/$DEV/ports/1/hw_counters/lifespan"
 for kind in rc uc ud; do
-	before="$(counter rdma_sends) $(counter rdma_recvs)"
+	before="$(counter "$DEV" rdma_sends) $(counter "$DEV" rdma_recvs)"
 	size=
 	[ "$kind" != ud ] || size="-s 1024"
 	pingpong "$kind" 4 -n 20 $size
 	sleep 0.1
-	set -- $before "$(counter rdma_sends)" "$(counter rdma_recvs)"
+	set -- $before "$(counter "$DEV" rdma_sends)" "$(counter "$DEV" rdma_recvs)"
 	check "$kind: sent messages are counted" [ $(($3 - $1)) = 20 ]
 	check "$kind: received messages are counted" [ $(($4 - $2)) = 20 ]
 done
@@ -87,17 +83,17 @@ rises() { [ "$("${@:2}")" -gt "$1" ]; }
 counted_apart() {
 	local qpn sum before
 	qpn=$(rdma resource show qp link "$DEV/1" | sed -n 's/.*lqpn \([0-9]*\).* state RTS.* pid .*/\1/p')
-	sum=$(counter sent_pkts)
+	sum=$(counter "$DEV" sent_pkts)
 	check "A QP can be bound to its own counter" rdma statistic qp bind link "$DEV/1" lqpn "$qpn"
 	check "Its counter counts the packets it sends" within 5 rises 0 apart sent_pkts
 	before=$(apart rcvd_bytes)
 	check "Its counter counts the bytes it receives" within 5 rises "$before" apart rcvd_bytes
-	check "The port counts its packets as well" rises "$sum" counter sent_pkts
-	sum=$(counter sent_pkts)
+	check "The port counts its packets as well" rises "$sum" counter "$DEV" sent_pkts
+	sum=$(counter "$DEV" sent_pkts)
 	check "The port does not count them twice" [ "$(apart sent_pkts)" -lt "$sum" ]
 	check "The QP can be unbound from its counter" rdma statistic qp unbind link "$DEV/1" \
 		cntn "$(rdma statistic qp show link "$DEV/1" | sed -n 's/.*cntn \([0-9]*\).*/\1/p')" lqpn "$qpn"
-	check "The port keeps the counts of the unbound counter" [ "$(counter sent_pkts)" -ge "$sum" ]
+	check "The port keeps the counts of the unbound counter" [ "$(counter "$DEV" sent_pkts)" -ge "$sum" ]
 }
 
 # of_counter PATTERN NAME: a value of each QP counter that matches. numbers: their numbers.
@@ -139,8 +135,8 @@ two_apart() {
 	beside rc bind_both
 	# From now on the port includes the counts of the first QP.
 	check "The counter of a destroyed QP is freed" within 20 eval '[ "$(numbers | wc -l)" = 1 ]'
-	sum=$(counter sent_pkts)
-	check "The port counts the packets of the other QP" within 5 rises "$sum" counter sent_pkts
+	sum=$(counter "$DEV" sent_pkts)
+	check "The port counts the packets of the other QP" within 5 rises "$sum" counter "$DEV" sent_pkts
 	check "The other QP can be unbound" rdma statistic qp unbind link "$DEV/1" cntn "$(numbers)" lqpn "$second"
 }
 two_types() {
@@ -200,11 +196,11 @@ if [ "$DRIVER" = ferroce ]; then
 	with_traffic counted_apart
 	with_traffic two_apart
 	rdma statistic qp set link "$DEV/1" auto type on
-	before=$(counter sent_pkts)
+	before=$(counter "$DEV" sent_pkts)
 	with_traffic by_type
 	with_traffic beside ud two_types
 	check "A counter without QPs is freed" eval '[ -z "$(apart sent_pkts)" ]'
-	check "The port keeps the counts of the freed counter" rises "$before" counter sent_pkts
+	check "The port keeps the counts of the freed counter" rises "$before" counter "$DEV" sent_pkts
 	rdma statistic qp set link "$DEV/1" auto off
 else
 	skip "Details" "for ferroce"

@@ -112,14 +112,16 @@ pods() {
 
 # between_pods: between P in p and Q in q.
 between_pods() {
-	run_end() {
+	run_end() { # instead of that of lib.sh
 		local dev=P gid4 to=10.6.0.1 where=in_p
 		[ "$1" = server ] || { dev=Q where=in_q; }
 		gid4=$(gid_index "$dev" "$([ "$1" = server ] && echo 10.6.0.1 || echo 10.6.0.2)")
 		set -- $(eval echo "$2")
 		"$where" timeout "$TRAFFIC_SECONDS" "$@"
 	}
-	await_listener() { within 30 eval '[ -n "$(in_p ss -Hltn "sport = :18515")" ]'; }
+	await_listener() { # instead of that of lib.sh
+		within 30 eval '[ -n "$(in_p ss -Hltn "sport = :18515")" ]'
+	}
 	pingpongs 10.6.0.1 rc ud
 }
 

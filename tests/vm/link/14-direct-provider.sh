@@ -19,7 +19,7 @@ REFUSAL="ferroce: $DEV: the module in the kernel does not have the ABI of this l
 # ours COMMAND...: runs the command with the provider.
 ours() { RDMAV_DRIVERS=ferroce "$@"; }
 
-has_device() { "$@" ibv_devices | grep -qw "$DEV"; }
+lists_device() { "$@" ibv_devices | grep -qw "$DEV"; }
 
 # refuses: whether the device cannot be opened, and the only line that the provider says is why.
 refuses() {
@@ -35,11 +35,11 @@ loading() {
 	check "A program that does not ask for the provider does not load it" \
 		[ "$(LD_DEBUG=files ibv_devices 2>&1 | grep -c libferroce)" = 0 ]
 	check "The environment loads it" is_used ibv_devices
-	check "The device is found" has_device ours
-	check "RDMAV_DRIVERS may have other names, too" has_device env RDMAV_DRIVERS=rxe:ferroce
-	check "IBV_DRIVERS means the same" has_device env IBV_DRIVERS=ferroce
+	check "The device is found" lists_device ours
+	check "RDMAV_DRIVERS may have other names, too" lists_device env RDMAV_DRIVERS=rxe:ferroce
+	check "IBV_DRIVERS means the same" lists_device env IBV_DRIVERS=ferroce
 	echo "driver ferroce" >/etc/libibverbs.d/ferroce.driver
-	check "A file of libibverbs.d loads it beside librxe" has_device env
+	check "A file of libibverbs.d loads it beside librxe" lists_device env
 	check "which drives the device still" ibv_devinfo -d "$DEV"
 	rm /etc/libibverbs.d/ferroce.driver
 }

@@ -37,8 +37,8 @@ left_alone() {
 	grep -q 'iters in' "/tmp/$1" && grep -q 'retry counter exceeded (12) for wr_id 2' "/tmp/$2"
 }
 
-# dropped: number of packets that netem dropped.
-dropped() {
+# dropped_by_netem: number of packets it dropped.
+dropped_by_netem() {
 	{ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
 		sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'
 }
@@ -80,7 +80,7 @@ transfers() {
 check "netem drops packets" wire loss 1%
 mark "loss"
 transfers
-check "Packets were dropped" [ "$(dropped)" -gt 0 ]
+check "Packets were dropped" [ "$(dropped_by_netem)" -gt 0 ]
 before=$(counted duplicate_request)
 check "netem duplicates packets" wire duplicate 5%
 mark "duplicates"
@@ -102,10 +102,10 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	transfers
 	# A slow CPU may never have sent a fourth packet in time: send more.
 	for _ in {1..10}; do
-		[ "$(dropped)" = 0 ] || [ "$(counted send_err)" = "$before" ] || break
+		[ "$(dropped_by_netem)" = 0 ] || [ "$(counted send_err)" = "$before" ] || break
 		perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 	done
-	check "The queue dropped packets" [ "$(dropped)" -gt 0 ]
+	check "The queue dropped packets" [ "$(dropped_by_netem)" -gt 0 ]
 	check "The device counts them as send errors" [ "$(counted send_err)" -gt "$before" ]
 	if crowded 40; then
 		mark "a queue that warns"
@@ -113,11 +113,11 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 		transfers
 		# The queue behind the limiter may not have filled either: lower the rate.
 		for rate in 20 10 5 3 2; do
-			[ "$(dropped)" = 0 ] || [ "$(counted tx_congested)" = "$before" ] || break
+			[ "$(dropped_by_netem)" = 0 ] || [ "$(counted tx_congested)" = "$before" ] || break
 			check "The rate limit is $rate Mbit/s" crowded "$rate"
 			perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 		done
-		check "The queue dropped packets with NET_XMIT_CN" [ "$(dropped)" -gt 0 ]
+		check "The queue dropped packets with NET_XMIT_CN" [ "$(dropped_by_netem)" -gt 0 ]
 		check "The device counts them in tx_congested" [ "$(counted tx_congested)" -gt "$before" ]
 	else
 		skip "A queue that marks congestion" "this kernel has no tbf or no fq_codel"

@@ -45,9 +45,9 @@ both() {
 # A server of rsockets that forks listens on TCP first.
 listens() { cm_listens || ss -Hltn 'sport = :7471' | grep -q .; }
 
-# managed SERVER CLIENT: runs two programs that connect through the connection manager, given as text with their
+# by_manager SERVER CLIENT: runs two programs that connect through the connection manager, given as text with their
 # arguments.
-managed() { both "$1 / $2" listens "$1" "$2"; }
+by_manager() { both "$1 / $2" listens "$1" "$2"; }
 
 # ---- libibverbs ------------------------------------------------------------------------------
 
@@ -98,29 +98,29 @@ events() {
 # ---- librdmacm -------------------------------------------------------------------------------
 
 connections() { # ADDRESS
-	managed "rping -s -a $1 -C 10 -V" "rping -c -a $1 -C 10 -V"
-	managed "rping -s -a $1 -C 5 -V -S 65000" "rping -c -a $1 -C 5 -V -S 65000"
-	managed "ucmatose -b $1 -c 10 -C 20 -S 8192" "ucmatose -s $1 -c 10 -C 20 -S 8192"
-	managed "udaddy -b $1 -c 4 -C 20" "udaddy -s $1 -c 4 -C 20"
-	managed "rdma_server -s $1" "rdma_client -s $1"
+	by_manager "rping -s -a $1 -C 10 -V" "rping -c -a $1 -C 10 -V"
+	by_manager "rping -s -a $1 -C 5 -V -S 65000" "rping -c -a $1 -C 5 -V -S 65000"
+	by_manager "ucmatose -b $1 -c 10 -C 20 -S 8192" "ucmatose -s $1 -c 10 -C 20 -S 8192"
+	by_manager "udaddy -b $1 -c 4 -C 20" "udaddy -s $1 -c 4 -C 20"
+	by_manager "rdma_server -s $1" "rdma_client -s $1"
 }
 
 # connection_times COUNT [OPTION...]: cmtime as this release has it. On one device the ends must not choose the same QP
 # numbers; the oldest makes real QPs, has no options, and its server does not end.
 connection_times() {
 	case $(cmtime -h 2>&1) in
-	*controller*) managed "cmtime -L -b $ADDR -C $ADDR -c $*" "cmtime -b $PEER_ADDR -C $ADDR -c $* -q 200000" ;;
-	*base_qpn*) managed "cmtime -b $ADDR -c $*" "cmtime -s $ADDR -c $* -q 200000" ;;
-	*) STOP=1 managed "cmtime -b $ADDR -c $1" "cmtime -s $ADDR -c $1" ;;
+	*controller*) by_manager "cmtime -L -b $ADDR -C $ADDR -c $*" "cmtime -b $PEER_ADDR -C $ADDR -c $* -q 200000" ;;
+	*base_qpn*) by_manager "cmtime -b $ADDR -c $*" "cmtime -s $ADDR -c $* -q 200000" ;;
+	*) STOP=1 by_manager "cmtime -b $ADDR -c $1" "cmtime -s $ADDR -c $1" ;;
 	esac
 }
 
 more_connections() {
-	managed "rdma_xserver -c r" "rdma_xclient -s $ADDR -c r"
-	managed "ucmatose -b $ADDR -c 2 -t 8" "ucmatose -s $ADDR -c 2 -t 8"
-	managed "ucmatose -b $ADDR -c 1 -m" "ucmatose -s $ADDR -c 1 -m"
-	STOP=1 managed "rping -s -a $ADDR -C 5 -P" "rping -c -a $ADDR -C 5"
-	managed "rping -s -a $ADDR -C 5 -q" "rping -c -a $ADDR -C 5 -q"
+	by_manager "rdma_xserver -c r" "rdma_xclient -s $ADDR -c r"
+	by_manager "ucmatose -b $ADDR -c 2 -t 8" "ucmatose -s $ADDR -c 2 -t 8"
+	by_manager "ucmatose -b $ADDR -c 1 -m" "ucmatose -s $ADDR -c 1 -m"
+	STOP=1 by_manager "rping -s -a $ADDR -C 5 -P" "rping -c -a $ADDR -C 5"
+	by_manager "rping -s -a $ADDR -C 5 -q" "rping -c -a $ADDR -C 5 -q"
 	connection_times 20
 	connection_times "${CONNECTIONS:-1000}" -n 2
 	skip "rdma_xserver -c x" "librxe has no XRC; 42-xrc.sh uses the own provider"
@@ -145,15 +145,15 @@ groups() {
 sockets() {
 	local size
 	for size in 64 4096 65536 all; do
-		managed "rstream -S $size -C 5 -I 5" "rstream -s $ADDR -S $size -C 5 -I 5"
+		by_manager "rstream -S $size -C 5 -I 5" "rstream -s $ADDR -S $size -C 5 -I 5"
 	done
-	managed "rstream -T b -S 4096 -C 10 -I 5" "rstream -s $ADDR -T b -S 4096 -C 10 -I 5"
-	managed "rstream -T f -S 4096 -C 10 -I 5" "rstream -s $ADDR -T f -S 4096 -C 10 -I 5"
-	managed "rstream -T r -S 4096 -C 10 -I 5" "rstream -s $ADDR -T r -S 4096 -C 10 -I 5"
-	managed "rstream -T v -S 4096 -C 10 -I 5" "rstream -s $ADDR -T v -S 4096 -C 10 -I 5"
-	managed "riostream -S 65536 -C 5 -I 5" "riostream -s $ADDR -S 65536 -C 5 -I 5"
+	by_manager "rstream -T b -S 4096 -C 10 -I 5" "rstream -s $ADDR -T b -S 4096 -C 10 -I 5"
+	by_manager "rstream -T f -S 4096 -C 10 -I 5" "rstream -s $ADDR -T f -S 4096 -C 10 -I 5"
+	by_manager "rstream -T r -S 4096 -C 10 -I 5" "rstream -s $ADDR -T r -S 4096 -C 10 -I 5"
+	by_manager "rstream -T v -S 4096 -C 10 -I 5" "rstream -s $ADDR -T v -S 4096 -C 10 -I 5"
+	by_manager "riostream -S 65536 -C 5 -I 5" "riostream -s $ADDR -S 65536 -C 5 -I 5"
 	head -c 3000000 /dev/urandom >/tmp/from
-	STOP=1 managed "rcopy" "rcopy /tmp/from $ADDR:/tmp/to"
+	STOP=1 by_manager "rcopy" "rcopy /tmp/from $ADDR:/tmp/to"
 	check "rcopy copies the file unchanged" cmp /tmp/from /tmp/to
 }
 

@@ -23,7 +23,7 @@ unreliable=50
 group=0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:5
 
 # A server of the connection manager does not listen on TCP.
-await_listener() {
+await_listener() { # instead of that of lib.sh
 	local try
 	for try in {1..300}; do
 		! tcp_listens "$1" self || return 0
