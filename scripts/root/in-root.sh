@@ -53,7 +53,11 @@ if [ "${1-}" = --inside ]; then
 	# The root was made perhaps long ago: names are resolved and servers trusted as on the host.
 	for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
 		[ -e "$file" ] || continue
-		[ -f "$root$file" ] && [ ! -L "$root$file" ] || { rm -f "$root$file"; : >"$root$file"; }
+		[ -f "$root$file" ] && [ ! -L "$root$file" ] || {
+			rm -f "$root$file"
+			mkdir -p "$root${file%/*}"
+			: >"$root$file"
+		}
 		mount --bind "$(realpath "$file")" "$root$file"
 	done
 	[ -d "$root$cwd" ] || cwd=$SRC
