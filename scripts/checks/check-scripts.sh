@@ -13,11 +13,12 @@ done < <(grep -rlE '^#!/bin/bash' scripts .ci; find tests/vm -name '*.sh')
 # A test that hides a function of the library changes the library's other functions, so it must say that it means to.
 MEANT='# instead of that of'
 functions() { sed -n -E 's/^[[:space:]]*([a-z_0-9]+)\(\).*/\1/p' "$@" | sort -u; }
-hidden() { comm -12 <(functions tests/vm/lib/*.sh) <(grep -hv "$MEANT" "$@" | functions); }
+library=$(functions tests/vm/lib/*.sh)
+hidden() { comm -12 <(echo "$library") <(grep -hv "$MEANT" "$1" | functions); } # FILE
 for file in $(find tests/vm scripts/bench/vm -name '*.sh' ! -path 'tests/vm/lib/*'); do
-	[ -z "$(hidden "$file")" ] ||
-		{ echo "$file hides of tests/vm/lib:" $(hidden "$file"); echo "is there a '$MEANT'?"; exit 1; }
-	lost=$(comm -13 <(functions tests/vm/lib/*.sh) <(grep -h "$MEANT" "$file" | functions))
+	twins=$(hidden "$file")
+	[ -z "$twins" ] || { echo "$file hides of tests/vm/lib:" $twins; echo "is there a '$MEANT'?"; exit 1; }
+	lost=$(comm -13 <(echo "$library") <(grep -h "$MEANT" "$file" | functions))
 	[ -z "$lost" ] || { echo "$file takes the place of what tests/vm/lib lacks:" $lost; exit 1; }
 done
 

@@ -292,6 +292,9 @@ counter() {
 	read -r value <"/sys/class/infiniband/$1/ports/1/hw_counters/$2" && echo "$value"
 }
 
+# sum_of_drops: filters what `tc -s qdisc show` prints: the number of packets that the queues have dropped.
+sum_of_drops() { sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'; }
+
 # moved DEVICE NAME COMMAND...: prints how far the counter advanced while the command ran, which must succeed.
 moved() {
 	local device=$1 name=$2 before

@@ -32,6 +32,5 @@ tc_of_switch() { ip netns exec middle tc "$@"; }
 
 # dropped: packets that the queue has dropped.
 dropped() {
-	tc_of_switch -s qdisc show dev m1 | sed -n 's/.*dropped \([0-9]*\),.*/\1/p' |
-		awk '{ sum += $1 } END { print sum }'
+	tc_of_switch -s qdisc show dev m1 | sum_of_drops
 }

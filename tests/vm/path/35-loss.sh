@@ -39,8 +39,7 @@ left_alone() {
 
 # dropped_by_netem: number of packets it dropped.
 dropped_by_netem() {
-	{ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
-		sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'
+	{ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } | sum_of_drops
 }
 
 # counted NAME: a counter of DEV.
