@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-package.sh: installs, upgrades and removes the packages in the root of a Debian machine (see
-# scripts/package/machine.sh) without booting it: runs tests/package/chroot.sh there, at native speed.
-# check-package.sh --boot: the same on the machine booted, with its own kernel and systemd, in QEMU: runs
+# check-package.sh: installs, upgrades and removes the package for DKMS in the root of a Debian machine (see
+# scripts/package/machine.sh) without booting it: runs tests/package/dkms.sh there, at native speed.
+# check-package.sh --ready-made: the same with the packages that build nothing there (tests/package/ready-made.sh).
+# check-package.sh --boot: that of DKMS on the machine booted, with its own kernel and systemd, in QEMU: runs
 # tests/package/guest.sh, which reboots once. The first installation is done before it boots, since a build takes half
 # an hour under emulation, and the upgrade after. BUILD_ALL=1 lets the guest do all of it.
 #
@@ -78,13 +79,16 @@ if [ "${1-}" = --inside ]; then
 	release=$(<"$3/srv/release")
 	[ "$2" = seed ] || mount_machine "$4" "$3"
 	case $2 in
-	chroot | seed) enter_machine "$3" "$2.sh" ;;
+	dkms | ready-made | seed) enter_machine "$3" "$2.sh" ;;
 	boot) make_image "$3" ;;
 	esac
 	exit
 fi
-how=chroot
-[ "${1-}" != --boot ] || how=boot
+how=dkms packages=--sources
+case ${1-} in
+--ready-made) how=ready-made packages= ;;
+--boot) how=boot ;;
+esac
 kernel=$("$SRC/scripts/kernel/kernel.sh")
 if [ "$(architecture_of "$(<"$kernel/release")")" != amd64 ]; then
 	echo "skipped: programs of a machine of kernel $(<"$kernel/release") do not run here"
@@ -99,8 +103,8 @@ mkdir -p "$work"/{upper,workdir,machine,srv/debs}
 root=$("$SRC/scripts/package/machine.sh")
 cp "$kernel/release" "$SRC"/tests/package/* "$work/srv/"
 echo "$VERSION" >"$work/srv/version"
-"$SRC/scripts/release/package.sh" "$work/srv/debs" >/dev/null
-PACKAGE_VERSION=0.0.9 "$SRC/scripts/release/package.sh" --sources "$work/srv/debs" >/dev/null
+"$SRC/scripts/release/package.sh" $packages "$work/srv/debs" >/dev/null
+[ "$how" = ready-made ] || PACKAGE_VERSION=0.0.9 "$SRC/scripts/release/package.sh" --sources "$work/srv/debs" >/dev/null
 export BUILD_ALL=${BUILD_ALL-}
 as_root env FERROCE_CACHE="$CACHE" "$SRC/scripts/release/check-package.sh" --inside "$how" "$work" "$root" </dev/null
 [ "$how" = boot ] || exit 0

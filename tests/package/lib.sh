@@ -73,3 +73,12 @@ gone() { for path; do [ ! -e "$path" ] || { ls -ld "$path"; return 1; }; done; }
 unchanged() { # FILE FILE
 	diff "$1" "$2"
 }
+
+# removal PACKAGE...: packages with the module, and not a file stays. Needs the snapshot /tmp/before.
+removal() {
+	check "apt removes it" apt remove "$@"
+	check "and the module" gone "/lib/modules/$RELEASE/updates"
+	check "dpkg purges it" dpkg --purge "$@"
+	snapshot /tmp/after
+	check "no file is left" unchanged /tmp/before /tmp/after
+}
