@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Form of the source files: licence line, head comment, length, plain words, and no trace of one machine.
+"""Form of the source files: licence line, head comment, length, plain words, no trace of one machine, small folders.
 
 Comments name their subject: no pronoun of persons stands for code. Limits may be exceeded where scripts/checks/limits
 lists the file and gives a reason. An entry that is not needed any more is an error too, so the list only shrinks.
@@ -13,6 +13,8 @@ import source
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
+# Of scripts and tests, where a folder is read from the tree alone.
+FOLDER_ENTRIES = 24
 COLUMNS = 120
 CODE = (".rs", ".c", ".h", ".py", ".sh")
 TEXT = CODE + (".rst", ".md", ".toml", ".mk", ".txt")
@@ -84,6 +86,18 @@ def check_lengths(report):
             report.add("scripts/checks/limits", line, f"exception for {path} {name} is not needed")
 
 
+def check_folders(report):
+    """No folder of scripts or tests is too long to look through, except for those that fuzzers fill."""
+    folders = {}
+    for path in source.files():
+        parts = path.split("/")
+        for depth in range(1, len(parts)):
+            folders.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
+    for path, entries in sorted(folders.items()):
+        if path.split("/")[0] in ("scripts", "tests") and "/corpus/" not in path and len(entries) > FOLDER_ENTRIES:
+            report.add(path, 1, f"folder has {len(entries)} entries, the limit is {FOLDER_ENTRIES}")
+
+
 def check_heads(report):
     """Licence line everywhere; what a file is about at the top of each Rust file."""
     for path in source.files():
@@ -135,6 +149,7 @@ def check_words(report):
 def main():
     report = source.Report("check-style")
     check_lengths(report)
+    check_folders(report)
     check_heads(report)
     check_machine(report)
     check_words(report)

@@ -52,10 +52,11 @@ for kept in build ferroce.ko; do
 done
 rm -rf "$tree/source" && mv "$tree/new" "$tree/source"
 
-[ $# -gt 0 ] || set -- $(cd tests/mutants && echo *.patch)
+[ $# -gt 0 ] || set -- $(cd tests/mutants && echo */*.patch)
 cd "$tree/source"
 for name; do
-	patch=$SRC/tests/mutants/${name%.patch}.patch
+	name=${name##*/}
+	patch=$(echo "$SRC"/tests/mutants/*/"${name%.patch}.patch")
 	check "$(head_of Fault "$patch")" finds "$patch"
 done
 finish

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The life of the package for DKMS in a machine's root, without its kernel running: bad input, installation, upgrade, new
-# headers, removal. Run there by scripts/release/check-package.sh.
+# The life of the package for DKMS in a machine's root, without its kernel running: bad input, installation, upgrade,
+# new headers, removal. Run there by scripts/release/check-package.sh.
 
 . /srv/lib.sh
 
