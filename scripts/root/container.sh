@@ -3,7 +3,8 @@
 # A container like those of CI services, for the tests of ferroce-run: a user without rights, the engine's default
 # seccomp profile, no capability, no network, a read-only root and a /dev/shm of 64 MiB. Sourced after lib.sh.
 
-USER_ID=1000
+# Of this shell's own: the limit on processes is one for all of a user, in whatever container or check they run.
+USER_ID=$((10000 + BASHPID % 20000))
 # What is said of /dev/shm.
 SHM=(--shm-size 64m)
 

@@ -10,3 +10,4 @@
 pub mod channel;
 pub mod guest;
 pub mod host;
+mod threads;

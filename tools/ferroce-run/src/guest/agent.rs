@@ -2,30 +2,32 @@
 
 //! Lets the other machines run commands here, as sshd would: `ferroce-on` is their side.
 
-use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread;
+
+use anyhow::Result;
 
 use super::command;
 use super::console::Output;
 use super::reaper::Reaper;
 use crate::channel::job::Command;
 use crate::channel::message::{receive, ToHost};
+use crate::threads;
 
 /// The TCP port of the agent of each machine.
 pub const PORT: u16 = 7477;
 
 /// Listens from now on.
-pub fn start(reaper: &Arc<Reaper>) -> io::Result<()> {
+pub fn start(reaper: &Arc<Reaper>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let reaper = reaper.clone();
-    thread::spawn(move || {
+    threads::spawn(move || {
         for stream in listener.incoming().flatten() {
             let reaper = reaper.clone();
-            thread::spawn(move || serve(stream, &reaper));
+            // Without room for a thread, the connection is closed.
+            let _ = threads::spawn(move || serve(stream, &reaper));
         }
-    });
+    })?;
     Ok(())
 }
 

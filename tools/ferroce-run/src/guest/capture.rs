@@ -4,7 +4,6 @@
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -16,6 +15,7 @@ use nix::sys::socket::{
 
 use super::console::Output;
 use crate::channel::message::ToHost;
+use crate::threads;
 
 /// Bytes of packets that may wait here.
 const BUFFER_BYTES: usize = 64 << 20;
@@ -34,7 +34,7 @@ pub fn start<W: Write + Send + 'static>(netdev: &str, output: Output<W>) -> Resu
         SockProtocol::EthAll,
     )?;
     setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES).context("SO_RCVBUFFORCE")?;
-    thread::spawn(move || {
+    threads::spawn(move || {
         let mut packet = vec![0; LONGEST];
         while let Ok((length, from)) = recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut packet) {
             if from.map(|from| from.ifindex()) != Some(index) {
@@ -48,6 +48,6 @@ pub fn start<W: Write + Send + 'static>(netdev: &str, output: Output<W>) -> Resu
                 return;
             }
         }
-    });
+    })?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{killpg, Signal};
@@ -20,6 +20,7 @@ use super::exec;
 use super::reaper::Reaper;
 use crate::channel::job::{Command, Outcome, Window};
 use crate::channel::message::{receive, ToGuest, ToHost};
+use crate::threads;
 
 /// Most of the output of a command that is sent in one message.
 const PIECE_BYTES: usize = 32 << 10;
@@ -55,26 +56,49 @@ where
         Ok(started) => started,
         Err(error) => return Outcome::Failed(format!("{error:#}")),
     };
-    let pumps: Vec<_> = streams
+    let pid = Pid::from_raw(child.id() as i32);
+    let pumps = attend(streams, pid, input, output);
+    if pumps.is_err() {
+        let _ = killpg(pid, Signal::SIGKILL);
+    }
+    let outcome = reaper.wait(&child);
+    before_end();
+    match pumps {
+        Ok(pumps) => {
+            for pump in pumps {
+                let _ = pump.join();
+            }
+            outcome
+        }
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+/// Starts the threads for a command's streams. Returns those that end with its output.
+fn attend<R, W>(
+    streams: Streams,
+    pid: Pid,
+    input: R,
+    output: &Output<W>,
+) -> Result<Vec<JoinHandle<()>>>
+where
+    R: Read + Send + 'static,
+    W: Write + Send + 'static,
+{
+    let pumps = streams
         .outputs
         .into_iter()
         .map(|(stream, message)| pump(stream, message, output.clone()))
-        .collect();
-    let pid = Pid::from_raw(child.id() as i32);
+        .collect::<Result<_>>()?;
     let (sender, receiver) = mpsc::channel();
     feed(
         streams.stdin,
         streams.terminal.is_some(),
         receiver,
         output.clone(),
-    );
-    thread::spawn(move || obey(input, pid, streams.terminal, sender));
-    let outcome = reaper.wait(&child);
-    before_end();
-    for pump in pumps {
-        let _ = pump.join();
-    }
-    outcome
+    )?;
+    threads::spawn(move || obey(input, pid, streams.terminal, sender))?;
+    Ok(pumps)
 }
 
 fn start(command: &Command, reaper: &Reaper) -> Result<(Child, Streams)> {
@@ -159,8 +183,8 @@ fn pump<W: Write + Send + 'static>(
     mut stream: File,
     message: fn(Vec<u8>) -> ToHost,
     output: Output<W>,
-) -> JoinHandle<()> {
-    thread::spawn(move || {
+) -> Result<JoinHandle<()>> {
+    threads::spawn(move || {
         let mut piece = vec![0; PIECE_BYTES];
         // The terminal of a process that has ended reads as an error.
         while let Ok(length @ 1..) = stream.read(&mut piece) {
@@ -177,8 +201,8 @@ fn feed<W: Write + Send + 'static>(
     terminal: bool,
     receiver: mpsc::Receiver<Vec<u8>>,
     output: Output<W>,
-) {
-    thread::spawn(move || {
+) -> Result<()> {
+    threads::spawn(move || {
         for bytes in receiver {
             // A command that has closed its input is not interested; the rest is thrown away.
             let _ = stdin.write_all(&bytes);
@@ -187,7 +211,8 @@ fn feed<W: Write + Send + 'static>(
         if terminal {
             let _ = stdin.write_all(END_OF_INPUT);
         }
-    });
+    })?;
+    Ok(())
 }
 
 /// Does what the messages say, until there are no more.

@@ -4,7 +4,6 @@
 
 use std::fs::{self, File};
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{bail, Context, Result};
 use nix::sys::reboot::{reboot, RebootMode};
@@ -19,9 +18,7 @@ use super::traffic::Watch;
 use super::{agent, capture, command, network};
 use crate::channel::job::{Command, DeviceType, Job, Outcome, Topology};
 use crate::channel::message::{receive, receive_job, ToGuest, ToHost};
-
-/// Processes and threads that there may be at once. Each process is one of the host's.
-const MOST_THREADS: &str = "4096";
+use crate::threads;
 
 /// Variables that make programs start others on other machines by our means.
 const AGENTS: [(&str, &str); 3] = [
@@ -76,7 +73,7 @@ fn work(
         bail!("no job")
     };
     *caller = Some(files::set_up(&job.writable)?);
-    set_limits();
+    set_limits(&job);
     sethostname(network::host_name(&job, job.node))?;
     let reaper = Arc::new(Reaper::default());
     let variables = network::set_up(&job)?;
@@ -90,14 +87,17 @@ fn work(
     }
     {
         let reaper = reaper.clone();
-        thread::spawn(move || reaper.run());
+        threads::spawn(move || reaper.run())?;
     }
     output.send(&ToHost::Ready)?;
     let Some(ToGuest::Start) = receive(&mut input)? else {
         bail!("told to stop before the start")
     };
     let command = with_variables(&job, variables);
-    let watch = job.traffic.then(|| Watch::start(output.clone()));
+    let watch = job
+        .traffic
+        .then(|| Watch::start(output.clone()))
+        .transpose()?;
     let outcome = command::run(&command, input, output, &reaper, end_processes);
     if let Some(watch) = watch {
         watch.finish();
@@ -106,9 +106,9 @@ fn work(
 }
 
 /// Lifts `RLIMIT_MEMLOCK`, and limits the number of threads.
-fn set_limits() {
+fn set_limits(job: &Job) {
     let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
-    let _ = fs::write("/proc/sys/kernel/threads-max", MOST_THREADS);
+    let _ = fs::write("/proc/sys/kernel/threads-max", job.threads.to_string());
 }
 
 /// Lets programs find the machines by their names.

@@ -15,6 +15,7 @@ use nix::sched::{setns, unshare, CloneFlags};
 use super::files;
 use super::netlink::{add_rdma_link, Links};
 use crate::channel::job::{Job, Network, Topology};
+use crate::threads;
 
 /// The network device of the machine, and its peer in [`NAMESPACE`].
 pub const NETDEV: &str = "eth0";
@@ -139,7 +140,7 @@ fn set_up_namespace(network: &Network, links: &mut Links) -> Result<Variables> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (moved, wait) = std::sync::mpsc::channel();
     let made = file.clone();
-    let thread = thread::spawn(move || {
+    let thread = threads::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let none: Option<&str> = None;
         mount(
@@ -156,7 +157,7 @@ fn set_up_namespace(network: &Network, links: &mut Links) -> Result<Variables> {
         let device = &network.devices[1];
         let indices = add_device(&network, &mut links, device, PEER_NETDEV, 1)?;
         Ok::<_, anyhow::Error>(describe(device, PEER_NETDEV, 1, indices))
-    });
+    })?;
     if receiver.recv().is_ok() {
         links.move_to(PEER_NETDEV, &File::open(&file)?)?;
         let _ = moved.send(());

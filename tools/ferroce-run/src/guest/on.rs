@@ -10,7 +10,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process;
 use std::sync::mpsc;
-use std::thread;
 
 use anyhow::{bail, Context, Result};
 
@@ -18,6 +17,7 @@ use super::{agent, network};
 use crate::channel::job::{Command, Outcome, User, FAILED};
 use crate::channel::message::{receive, send, ToHost};
 use crate::channel::stdin;
+use crate::threads;
 
 /// The name under which the program is this.
 pub const NAME: &str = "ferroce-on";
@@ -76,7 +76,7 @@ fn call(mut stream: TcpStream, command: &Command) -> Result<i32> {
     send(&mut stream, command)?;
     let (sender, taken) = mpsc::channel();
     let mut input = stream.try_clone()?;
-    thread::spawn(move || stdin::forward(&taken, |message| send(&mut input, &message)));
+    threads::spawn(move || stdin::forward(&taken, |message| send(&mut input, &message)))?;
     while let Some(message) = receive(&mut stream)? {
         match message {
             ToHost::Stdout(bytes) => std::io::stdout()

@@ -14,9 +14,12 @@ use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::Result;
+
 use super::console::Output;
 use crate::channel::message::ToHost;
 use crate::channel::traffic::{DeviceTraffic, PacketCount};
+use crate::threads;
 
 /// Where the devices are.
 const DEVICES: &str = "/sys/class/infiniband";
@@ -95,9 +98,9 @@ pub struct Watch {
 
 impl Watch {
     /// Tells `output` from now on.
-    pub fn start<W: Write + Send + 'static>(output: Output<W>) -> Watch {
+    pub fn start<W: Write + Send + 'static>(output: Output<W>) -> Result<Watch> {
         let (stop, stopped) = channel();
-        let thread = thread::spawn(move || {
+        let thread = threads::spawn(move || {
             let mut devices = SeenDevices::default();
             let mut told = None;
             loop {
@@ -116,8 +119,8 @@ impl Watch {
                     return;
                 }
             }
-        });
-        Watch { stop, thread }
+        })?;
+        Ok(Watch { stop, thread })
     }
 
     /// Looks a last time.

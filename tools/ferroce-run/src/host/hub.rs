@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::thread;
 
 use anyhow::Result;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -13,6 +12,7 @@ use nix::sys::socket::{
 };
 
 use super::engine::MachineEngine;
+use crate::threads;
 
 /// Bytes that may be on their way in one direction; the system may allow less.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -40,7 +40,7 @@ pub fn join(machines: u32, engine: MachineEngine) -> Result<Vec<OwnedFd>> {
         .collect::<Result<Vec<_>>>()?
         .into_iter()
         .unzip();
-    thread::spawn(move || forward(&ports));
+    threads::spawn(move || forward(&ports))?;
     Ok(ends)
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{bail, Context, Result};
+use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
 use nix::unistd::geteuid;
 
 use super::options::{Options, Who};
@@ -15,6 +16,9 @@ use crate::channel::job::{Command, Job, Network, User};
 
 /// Machines have at most so many processors.
 const MOST_CPUS: u32 = 8;
+
+/// A machine has at most so many processes and threads.
+const MOST_THREADS: u64 = 4096;
 
 /// What a shell does that stays after the command.
 const AND_SHELL: &str = r#""$@"; code=$?; echo "ferroce-run: the command returned $code; this is a shell" >&2
@@ -49,6 +53,7 @@ pub fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
         node,
         nodes: options.machines(),
         megahertz: clock_rate(),
+        threads: threads(),
         traffic: options.stats || options.require_rdma,
     })
 }
@@ -112,6 +117,12 @@ pub fn processors() -> u32 {
     thread::available_parallelism()
         .map_or(1, |count| count.get() as u32)
         .min(MOST_CPUS)
+}
+
+/// How many processes and threads a machine may have. Half of what the caller may have remains for others.
+fn threads() -> u64 {
+    let limit = getrlimit(Resource::RLIMIT_NPROC).map_or(RLIM_INFINITY, |(limit, _)| limit);
+    (limit / 2).min(MOST_THREADS)
 }
 
 /// The clock rate of this processor in MHz, as /proc/cpuinfo has it.

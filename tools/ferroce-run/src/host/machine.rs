@@ -11,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
 use nix::fcntl::{fcntl, FcntlArg, FdFlag};
@@ -20,6 +20,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{getppid, pipe};
 
 use super::engine::Launch;
+use crate::threads;
 
 /// The argument by which this program knows that it is to become a machine.
 pub const BECOME_MACHINE: &str = "become-machine";
@@ -58,13 +59,14 @@ impl Machine {
         for descriptor in &launch.descriptors {
             fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
-        let process = command.spawn().context("cannot start a process")?;
-        drop((command, launch));
         let log = Arc::new(Mutex::new(VecDeque::new()));
-        let reader = thread::spawn({
+        // Before the process, which would run on if there were no thread. It ends with the console.
+        let reader = threads::spawn({
             let log = log.clone();
             move || read_log(console, &log, dmesg)
-        });
+        })?;
+        let process = command.spawn().context("cannot start a process")?;
+        drop((command, launch));
         Ok(Machine {
             process,
             log,

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
@@ -31,6 +31,7 @@ use super::traffic::conclude;
 use crate::channel::job::{Outcome, Topology, FAILED, SIGNALED};
 use crate::channel::message::{receive, send, split_job, ToGuest, ToHost};
 use crate::channel::traffic::DeviceTraffic;
+use crate::threads;
 
 /// Exit code of a call whose time is up.
 pub const TIME_IS_UP: i32 = 124;
@@ -150,11 +151,11 @@ fn create(path: &Path) -> Result<File> {
 
 fn forward_signals(events: mpsc::Sender<Event>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH])?;
-    thread::spawn(move || {
+    threads::spawn(move || {
         signals
             .forever()
             .all(|signal| events.send(Event::Signal(signal)).is_ok())
-    });
+    })?;
     Ok(())
 }
 
@@ -167,7 +168,7 @@ struct Session {
     taken: mpsc::Sender<u64>,
     /// The other end, until the command is started.
     input: Option<mpsc::Receiver<u64>>,
-    readers: Vec<thread::JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     /// Whether a machine has said anything.
     spoken: bool,
 }
@@ -322,9 +323,9 @@ impl Session {
         if first || options.node_command.is_empty() {
             self.awaited.push(node);
         }
-        self.readers.push(thread::spawn(move || {
+        self.readers.push(threads::spawn(move || {
             read(node, reader, streams, capture, &events)
-        }));
+        })?);
         let job = split_job(&job(options, number, setup.terminal && first)?)?;
         self.nodes.push(Node {
             machine,
@@ -377,7 +378,7 @@ impl Session {
                 Some(Event::Said(node, ToHost::Ready)) => {
                     ready.insert(node);
                     if ready.len() == self.nodes.len() {
-                        self.start_commands();
+                        self.start_commands()?;
                     }
                 }
                 Some(Event::Said(node, message)) => self.hear(node, message)?,
@@ -386,13 +387,14 @@ impl Session {
         Ok(self.exit_code())
     }
 
-    fn start_commands(&mut self) {
+    fn start_commands(&mut self) -> Result<()> {
         for node in &self.nodes {
             node.tell(&ToGuest::Start);
         }
         if let (Some(input), Some(first)) = (self.input.take(), self.nodes.first()) {
-            stdin::forward(first.channel.clone(), input);
+            stdin::forward(first.channel.clone(), input)?;
         }
+        Ok(())
     }
 
     fn hear(&mut self, node: usize, message: ToHost) -> Result<()> {

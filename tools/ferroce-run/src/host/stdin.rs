@@ -5,24 +5,26 @@
 use std::io::{self, IsTerminal};
 use std::os::unix::net::UnixStream;
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
-use std::thread;
 
+use anyhow::Result;
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions, Termios};
 
 use crate::channel::job::Window;
 use crate::channel::message::send;
 use crate::channel::stdin;
+use crate::threads;
 
 /// Reads standard input for a machine. `taken` tells how many bytes the command has been given.
-pub fn forward(channel: Arc<Mutex<UnixStream>>, taken: mpsc::Receiver<u64>) {
-    thread::spawn(move || {
+pub fn forward(channel: Arc<Mutex<UnixStream>>, taken: mpsc::Receiver<u64>) -> Result<()> {
+    threads::spawn(move || {
         stdin::forward(&taken, |message| {
             send(
                 &mut *channel.lock().unwrap_or_else(PoisonError::into_inner),
                 &message,
             )
         })
-    });
+    })?;
+    Ok(())
 }
 
 /// The caller's terminal, in the state in which each key goes to the command. It is as before when this is dropped.
