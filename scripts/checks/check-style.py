@@ -13,7 +13,7 @@ import source
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
-# Of scripts and tests, where a folder is read from the tree alone.
+# Of scripts and tests.
 FOLDER_ENTRIES = 24
 COLUMNS = 120
 CODE = (".rs", ".c", ".h", ".py", ".sh")

@@ -86,8 +86,10 @@ if [ "${1-}" = --inside ]; then
 fi
 how=dkms packages=--sources
 case ${1-} in
+'') ;;
 --ready-made) how=ready-made packages= ;;
 --boot) how=boot ;;
+*) die "usage: check-package.sh [--ready-made | --boot]" ;;
 esac
 kernel=$("$SRC/scripts/kernel/kernel.sh")
 if [ "$(architecture_of "$(<"$kernel/release")")" != amd64 ]; then

@@ -3,7 +3,7 @@
 # A container like those of CI services, for the tests of ferroce-run: a user without rights, the engine's default
 # seccomp profile, no capability, no network, a read-only root and a /dev/shm of 64 MiB. Sourced after lib.sh.
 
-# Of this shell's own: the limit on processes is one for all of a user, in whatever container or check they run.
+# The kernel counts the processes of a user in all containers together, so each test has a user of its own.
 USER_ID=$((10000 + BASHPID % 20000))
 # What is said of /dev/shm.
 SHM=(--shm-size 64m)

@@ -251,12 +251,18 @@ log_is_written() {
 time_is_up() { says 124 'time is up' run --timeout 3s -- sleep 1000; }
 # Its processes are the caller's: half of those that the limit allows remain.
 fork_bomb_ends() {
-	local bomb
+	local bomb rc=0
+	rm -f errors
 	says 124 'time is up' run --timeout 15s --memory 256M -- sh -c 'f() { f | f & }; f; sleep 1000' &
 	bomb=$!
-	sleep 5
-	returns 0 run -- true && wait "$bomb"
+	for _ in {1..100}; do
+		if grep -qs 'Cannot fork' errors; then break; fi
+		sleep 0.1
+	done
+	returns 0 run -- true || rc=1
+	wait "$bomb" && [ "$rc" = 0 ]
 }
+few_processes_will_do() { returns 0 bash -c 'ulimit -u 64 && exec "$@"' limited "${RUN[@]}" -- sh -c 'true & wait'; }
 no_thread() { says 125 'cannot start a thread' bash -c 'ulimit -u 1 && exec "$@"' limited "${RUN[@]}" -- true; }
 daemon_ends() {
 	returns 0 run -- sh -c 'setsid sleep 1000 & setsid sh -c "while :; do sleep 1; done" >/dev/null 2>&1 & exit 0'
@@ -369,6 +375,7 @@ check "the kernel's log is written" log_is_written
 check "time is up" time_is_up
 check "a fork bomb ends, and other calls run meanwhile" fork_bomb_ends
 check "no room for a thread" no_thread
+check "a few processes are enough" few_processes_will_do
 check "a daemon ends with the command" daemon_ends
 check "a kernel that is killed is told" kernel_dies
 check "nothing outlives a caller that is killed" caller_dies

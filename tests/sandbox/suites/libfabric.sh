@@ -4,8 +4,8 @@
 
 . ./lib.sh
 
-# Without a shared receive queue, ofi_rxm of 2.1 posts a receive to an endpoint that it has closed, if it sees that the
-# peer disconnects before it sees the last message: libfabric's issue 11828.
+# Without a shared receive queue, ofi_rxm posts a receive to an endpoint that it has closed, if it sees that the
+# peer disconnects before it sees the last message: libfabric's issue 11828, seen with 2.1.
 export FI_OFI_RXM_USE_SRX=1
 
 # both PROVIDER DOMAIN [OPTION...]: DOMAIN is the end of the name of the device's domain.

@@ -99,8 +99,8 @@ fabric() {
 }
 
 libfabric() {
-	# Without a shared receive queue, ofi_rxm of 2.1 posts a receive to an endpoint that it has closed, if it sees
-	# that the peer disconnects before it sees the last message: libfabric's issue 11828.
+	# Without a shared receive queue, ofi_rxm posts a receive to an endpoint that it has closed, if it sees
+	# that the peer disconnects before it sees the last message: libfabric's issue 11828, seen with 2.1.
 	export FI_OFI_RXM_USE_SRX=1
 	fabric verbs -e msg -d "$DEV" -S 1024
 	if [ "$DRIVER" = rxe ]; then

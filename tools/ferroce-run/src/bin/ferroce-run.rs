@@ -21,7 +21,7 @@ fn main() {
         eprintln!("{}", become_machine(arguments.get(2..).unwrap_or_default()));
         std::process::exit(FAILED);
     }
-    // Where no thread can be made, say, which the standard library takes for a fault of ours.
+    // A fault of ours is told as all else, in a line.
     std::panic::set_hook(Box::new(|panic| session::say(&format!("{panic}"))));
     std::process::exit(std::panic::catch_unwind(run).unwrap_or(FAILED));
 }

@@ -28,7 +28,7 @@ pub struct Job {
     pub nodes: u32,
     /// The clock rate of the host's processor, as /proc/cpuinfo has it: perftest divides by it.
     pub megahertz: String,
-    /// Most processes and threads at once. In user mode, each process is also one of the host's.
+    /// Most processes and threads of programs at once. In user mode, each process is also one of the host's.
     pub threads: u64,
     /// Whether the launcher is told what the RDMA devices carry.
     pub traffic: bool,

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::command;
 use super::console::Output;
 use super::reaper::Reaper;
-use crate::channel::job::Command;
+use crate::channel::job::{Command, Outcome};
 use crate::channel::message::{receive, ToHost};
 use crate::threads;
 
@@ -24,8 +24,13 @@ pub fn start(reaper: &Arc<Reaper>) -> Result<()> {
     threads::spawn(move || {
         for stream in listener.incoming().flatten() {
             let reaper = reaper.clone();
-            // Without room for a thread, the connection is closed.
-            let _ = threads::spawn(move || serve(stream, &reaper));
+            let Ok(to_caller) = stream.try_clone() else {
+                continue;
+            };
+            if let Err(error) = threads::spawn(move || serve(stream, &reaper)) {
+                let outcome = Outcome::Failed(format!("{error:#}"));
+                let _ = Output::new(to_caller).send(&ToHost::Ended(outcome));
+            }
         }
     })?;
     Ok(())

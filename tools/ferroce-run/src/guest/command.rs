@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{killpg, Signal};
+use nix::sys::signal::{kill, killpg, Signal};
 use nix::unistd::Pid;
 use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
 use rustix::termios::{tcsetwinsize, Winsize};
@@ -59,6 +59,8 @@ where
     let pid = Pid::from_raw(child.id() as i32);
     let pumps = attend(streams, pid, input, output);
     if pumps.is_err() {
+        // It may not have made its process group yet.
+        let _ = kill(pid, Signal::SIGKILL);
         let _ = killpg(pid, Signal::SIGKILL);
     }
     let outcome = reaper.wait(&child);

@@ -73,7 +73,7 @@ fn work(
         bail!("no job")
     };
     *caller = Some(files::set_up(&job.writable)?);
-    set_limits(&job);
+    let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
     sethostname(network::host_name(&job, job.node))?;
     let reaper = Arc::new(Reaper::default());
     let variables = network::set_up(&job)?;
@@ -98,6 +98,7 @@ fn work(
         .traffic
         .then(|| Watch::start(output.clone()))
         .transpose()?;
+    limit_threads(job.threads);
     let outcome = command::run(&command, input, output, &reaper, end_processes);
     if let Some(watch) = watch {
         watch.finish();
@@ -105,10 +106,14 @@ fn work(
     Ok(outcome)
 }
 
-/// Lifts `RLIMIT_MEMLOCK`, and limits the number of threads.
-fn set_limits(job: &Job) {
-    let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
-    let _ = fs::write("/proc/sys/kernel/threads-max", job.threads.to_string());
+/// Lets so many threads be started beside those that there are, which are the kernel's and ours.
+fn limit_threads(programs: u64) {
+    // The fourth word is RUNNING/ALL.
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let all = load.split([' ', '/']).nth(4);
+    let present: u64 = all.and_then(|all| all.parse().ok()).unwrap_or_default();
+    let most = present.saturating_add(programs);
+    let _ = fs::write("/proc/sys/kernel/threads-max", most.to_string());
 }
 
 /// Lets programs find the machines by their names.

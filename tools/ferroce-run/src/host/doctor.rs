@@ -4,16 +4,14 @@
 
 use std::fs;
 
-use nix::sys::resource::{getrlimit, Resource};
-
 use super::engine::MachineEngine;
-use super::session;
+use super::{limits, session};
 
 /// Memory that a machine with a command in it takes, in MiB.
 const MEMORY: u64 = 256;
 
-/// Processes that a test suite wants.
-const PROCESSES: u64 = 128;
+/// Processes that a test suite wants, twice: a machine gets half.
+const PROCESSES: u64 = 256;
 
 /// Memory maps of one process: a process of the machine has one for each page that is nowhere near another.
 const MAPS: u64 = 65530;
@@ -95,20 +93,9 @@ fn meminfo(name: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
 }
 
-/// A number of our control group, of either version of the interface; `None` if there is no limit.
-fn cgroup(names: [&str; 2]) -> Option<u64> {
-    names.iter().find_map(|name| {
-        fs::read_to_string(format!("/sys/fs/cgroup/{name}"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    })
-}
-
 fn memory() -> Finding {
     let free = meminfo("MemAvailable").unwrap_or(0);
-    let limit = cgroup(["memory.max", "memory/memory.limit_in_bytes"])
+    let limit = limits::cgroup(["memory.max", "memory/memory.limit_in_bytes"])
         .map_or(u64::MAX, |bytes| bytes >> 20);
     let have = free.min(limit);
     let found = if have >= MEMORY {
@@ -123,9 +110,7 @@ fn memory() -> Finding {
 }
 
 fn processes() -> Finding {
-    let limit = getrlimit(Resource::RLIMIT_NPROC).map_or(u64::MAX, |(soft, _)| soft);
-    let group = cgroup(["pids.max", "pids/pids.max"]).unwrap_or(u64::MAX);
-    let have = limit.min(group);
+    let have = limits::processes();
     let found = if have == u64::MAX {
         Ok("as many as you like".into())
     } else if have >= PROCESSES {

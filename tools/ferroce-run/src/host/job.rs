@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{bail, Context, Result};
-use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
 use nix::unistd::geteuid;
 
+use super::engine::MachineEngine;
 use super::options::{Options, Who};
-use super::stdin;
+use super::{limits, stdin};
 use crate::channel::job::{Command, Job, Network, User};
 
 /// Machines have at most so many processors.
 const MOST_CPUS: u32 = 8;
 
-/// A machine has at most so many processes and threads.
-const MOST_THREADS: u64 = 4096;
+/// The programs of a machine have at least and at most so many processes and threads.
+const THREADS: (u64, u64) = (64, 4096);
 
 /// What a shell does that stays after the command.
 const AND_SHELL: &str = r#""$@"; code=$?; echo "ferroce-run: the command returned $code; this is a shell" >&2
 "${SHELL:-/bin/sh}"; exit "$code""#;
 
 /// The job of the machine with this number.
-pub fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
+pub fn job(options: &Options, engine: MachineEngine, node: u32, terminal: bool) -> Result<Job> {
     let directory =
         std::env::current_dir().context("the working directory is not there any more")?;
     let user = match options.user {
@@ -53,7 +53,7 @@ pub fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
         node,
         nodes: options.machines(),
         megahertz: clock_rate(),
-        threads: threads(),
+        threads: threads(engine, options.machines()),
         traffic: options.stats || options.require_rdma,
     })
 }
@@ -119,10 +119,14 @@ pub fn processors() -> u32 {
         .min(MOST_CPUS)
 }
 
-/// How many processes and threads a machine may have. Half of what the caller may have remains for others.
-fn threads() -> u64 {
-    let limit = getrlimit(Resource::RLIMIT_NPROC).map_or(RLIM_INFINITY, |(limit, _)| limit);
-    (limit / 2).min(MOST_THREADS)
+/// How many processes and threads the programs of one of `machines` may have. In user mode, each process is one of the
+/// host's as well; half of those that the caller may have remain for others.
+fn threads(engine: MachineEngine, machines: u32) -> u64 {
+    let limit = match engine {
+        MachineEngine::Uml => limits::processes() / 2 / u64::from(machines.max(1)),
+        MachineEngine::Kvm | MachineEngine::Tcg => u64::MAX,
+    };
+    limit.clamp(THREADS.0, THREADS.1)
 }
 
 /// The clock rate of this processor in MHz, as /proc/cpuinfo has it.

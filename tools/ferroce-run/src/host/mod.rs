@@ -11,6 +11,7 @@ pub mod doctor;
 mod files;
 mod hub;
 mod job;
+mod limits;
 mod output;
 mod report;
 mod stdin;

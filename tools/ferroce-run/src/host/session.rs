@@ -31,7 +31,7 @@ use super::traffic::conclude;
 use crate::channel::job::{Outcome, Topology, FAILED, SIGNALED};
 use crate::channel::message::{receive, send, split_job, ToGuest, ToHost};
 use crate::channel::traffic::DeviceTraffic;
-use crate::threads;
+use crate::threads::{self, NoThread};
 
 /// Exit code of a call whose time is up.
 pub const TIME_IS_UP: i32 = 124;
@@ -211,7 +211,9 @@ impl Setup<'_> {
             }
             let attempt = self.run(engine, end, events);
             match attempt.result {
-                Err(error) if !attempt.spoken => failures.push((engine.title(), error)),
+                Err(error) if !attempt.spoken && !error.is::<NoThread>() => {
+                    failures.push((engine.title(), error))
+                }
                 result => return result,
             }
         }
@@ -326,7 +328,7 @@ impl Session {
         self.readers.push(threads::spawn(move || {
             read(node, reader, streams, capture, &events)
         })?);
-        let job = split_job(&job(options, number, setup.terminal && first)?)?;
+        let job = split_job(&job(options, engine, number, setup.terminal && first)?)?;
         self.nodes.push(Node {
             machine,
             channel: Arc::new(Mutex::new(channel)),
