@@ -96,6 +96,18 @@ installation() {
 	check "the service is well-formed" systemd-analyze verify ferroce@eth0.service
 }
 
+# What is removed with a kernel comes back from a copy, which a build would take minutes for.
+kernel_goes() {
+	cp -a /var/lib/dkms /tmp/dkms
+	cp -a "/lib/modules/$RELEASE/updates" /tmp/updates
+	check "when the kernel goes, its module goes" /etc/kernel/prerm.d/dkms "$RELEASE"
+	check "which leaves no file" gone "/lib/modules/$RELEASE/updates/dkms"
+	cp -a /tmp/dkms/. /var/lib/dkms/
+	mkdir -p "/lib/modules/$RELEASE/updates"
+	cp -a /tmp/updates/. "/lib/modules/$RELEASE/updates/"
+	check "and comes back with it" dkms_has_only "$OLD"
+}
+
 # The upgrade comes while the kernel has no headers, as where apt takes the package before them.
 upgrade() {
 	mv "$BUILD" "$BUILD.away"
@@ -114,6 +126,7 @@ bad_kernels
 bad_tools
 no_room
 installation
+kernel_goes
 upgrade
-removal ferroce-dkms ferroce-common
+removal_of ferroce-dkms ferroce-common
 echo "1..$NUMBER"

@@ -74,8 +74,8 @@ unchanged() { # FILE FILE
 	diff "$1" "$2"
 }
 
-# removal PACKAGE...: packages with the module, and not a file stays. Needs the snapshot /tmp/before.
-removal() {
+# removal_of PACKAGE...: packages with the module, and not a file stays. Needs the snapshot /tmp/before.
+removal_of() {
 	check "apt removes it" apt remove "$@"
 	check "and the module" gone "/lib/modules/$RELEASE/updates"
 	check "dpkg purges it" dpkg --purge "$@"

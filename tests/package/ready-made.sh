@@ -16,7 +16,7 @@ ready_made() {
 		check "with them, modprobe finds $name" resolves "$name"
 		check "which is ferroce, in its place" takes_the_place "$name"
 	done
-	removal "ferroce-modules-$RELEASE" ferroce-common ferroce-as-rxe
+	removal_of "ferroce-modules-$RELEASE" ferroce-common ferroce-as-rxe
 }
 
 # registers LIBRARY: it links with this libibverbs, and says nothing of its version. There are no devices here.
